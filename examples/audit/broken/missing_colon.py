@@ -1,0 +1,2 @@
+def missing_colon()
+    return 1

@@ -1,0 +1,4 @@
+def mixed():
+    if True:
+	return 1
+        return 2

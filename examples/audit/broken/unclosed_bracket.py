@@ -1,0 +1,2 @@
+def unclosed():
+    return (1, 2

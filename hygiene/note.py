@@ -1,0 +1,127 @@
+"""The facts of a note, gathered inside the transaction that closes the fire. Rendering is the orchestrator's."""
+
+from typing import Any
+
+from stoker.sql.database import Transaction
+
+VERSION = 1
+_LOST = "lost"
+
+
+def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a closed ``fire``, as JSON values; every count is a sum over rows of this database."""
+    ((_, lane, key, reason, opened_at, closing_at, closed_at, code_version, plan, sweep),) = tx.run(
+        "closed_fire", fire=fire
+    )
+    workers = tx.run("fire_workers", fire=fire)
+    facts: dict[str, Any] = {
+        "version": VERSION,
+        "fire": fire,
+        "lane": lane,
+        "key": str(key),
+        "reason": reason,
+        "ended": ended,
+        "opened_at": opened_at.isoformat(),
+        "closing_at": closing_at.isoformat(),
+        "closed_at": closed_at.isoformat(),
+        "seconds": round((closed_at - opened_at).total_seconds(), 3),
+        "code_version": code_version,
+        "modes": _modes(tx, fire, plan),
+        "hygiene": sweep or {},
+        "failures": _failures(tx, fire),
+        "workers": _workers(workers, extra.get("stillborn", [])),
+        "plan": plan,
+    }
+    facts["needs"] = _needs(tx, facts, extra.get("unserved", []))
+    return facts
+
+
+def verdict_line(facts: dict[str, Any]) -> str:
+    """One line that says how it went."""
+    total = {name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")}
+    if not any(total.values()) and not facts["workers"]["launched"]:
+        words = "nothing to do"
+    else:
+        words = f"{total['done']:,} done, {total['failed']:,} failed"
+        words += "".join(f", {total[n]:,} {n}" for n in ("retried", "unknown", "left") if total[n])
+    if total["left"] and not total["done"] and not total["failed"]:
+        words = f"hollow: {total['left']:,} waiting, none done"
+    ends = {"normal": "", "reaped": "; reaped: its orchestrator died", "interrupted": "; interrupted", "deadline": "; ended at its deadline"}
+    lost = len(facts["workers"]["lost"])
+    words += f"; {lost} worker{'s' if lost != 1 else ''} lost" if lost else ""
+    return f"{words}{ends.get(facts['ended'], '')}, in {facts['seconds']:.1f} s"
+
+
+def _modes(tx: Transaction, fire: int, plan: dict[str, Any] | None) -> list[dict[str, Any]]:
+    modes: dict[str, dict[str, Any]] = {}
+
+    def of(mode: str) -> dict[str, Any]:
+        blank = {"workers": 0, "done": 0, "failed": 0, "retried": 0, "unknown": 0, "left": 0, "not_due": 0}
+        return modes.setdefault(mode, {"mode": mode, **blank, "seconds": 0.0, "tally": {}})
+
+    for share in (plan or {}).get("shares", []):
+        of(share["mode"])
+    for mode, workers, done, failed, retried, seconds, respawns in tx.run("fire_modes", fire=fire):
+        of(mode).update(
+            workers=workers, done=done, failed=failed, retried=retried, seconds=round(seconds, 3), respawns=respawns
+        )
+    for mode, label, count in tx.run("fire_tallies", fire=fire):
+        of(mode)["tally"][label] = count
+    for mode, ready, later, due, _, _ in tx.run("queue_counts"):
+        of(mode).update(left=ready + due, not_due=later - due)
+    for mode, count in tx.run("fire_unknown", fire=fire):
+        of(mode)["unknown"] = count
+    return sorted(modes.values(), key=lambda mode: str(mode["mode"]))
+
+
+def _failures(tx: Transaction, fire: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "mode": mode,
+            "kind": kind,
+            "count": count,
+            "failed": failed,
+            "retried": retried,
+            "unknown": unknown,
+            "example": {"task": task, "attempt": attempt, "error": error},
+        }
+        for mode, kind, count, failed, retried, unknown, task, attempt, error in tx.run("fire_failures", fire=fire)
+    ]
+
+
+def _workers(rows: list[tuple[Any, ...]], stillborn: list[dict[str, Any]]) -> dict[str, Any]:
+    exits: dict[str, int] = {}
+    for row in rows:
+        exits[row[6] or "?"] = exits.get(row[6] or "?", 0) + 1
+    lost = [
+        {"worker": str(row[0]), "mode": row[1], "ordinal": row[2], "how": row[7] or "no sign of life", "host": row[14].get("host")}
+        for row in rows
+        if row[6] == _LOST
+    ]
+    lost += [{**one, "how": f"{one['how']} before it registered", "host": None} for one in stillborn]
+    return {
+        "launched": len(rows) + len(stillborn),
+        "exits": exits,
+        "lost": lost,
+        "respawns": sum(row[11] for row in rows),
+        "broken": sorted({f"{row[1]}: {row[7]}" for row in rows if row[6] == "broken"}),
+        "peak_memory_bytes": max((row[12] or 0 for row in rows), default=0),
+    }
+
+
+def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[dict[str, Any]]:
+    """What a person must do or know, most urgent first."""
+    needs: list[dict[str, Any]] = []
+    for text in facts["workers"]["broken"]:
+        needs.append({"what": "handler cannot run", "text": f"{text}. Repair the handler; its tasks are untouched."})
+    for mode, count, task in tx.run("unknown_counts"):
+        text = f"{count} side effect(s) of {mode} with unknown outcome, first task {task}. See: stoker tasks ls --state unknown"
+        needs.append({"what": "unknown outcome", "text": text})
+    for mode in facts["modes"]:
+        if mode["failed"]:
+            text = f"{mode['failed']} task(s) of {mode['mode']} failed for good. See: stoker tasks ls --mode {mode['mode']} --state failed"
+            needs.append({"what": "failed for good", "text": text})
+    for mode, version, count in unserved:
+        text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs"
+        needs.append({"what": "not served", "text": text})
+    return needs

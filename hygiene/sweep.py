@@ -1,0 +1,72 @@
+"""One pass of hygiene: before a fire starts anything, and from ``stoker sweep`` between fires."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stoker.hygiene.clock import leases_are_judged
+from stoker.hygiene.close import REAPED, Terms, close_stranded
+from stoker.hygiene.ghosts import find_ghosts, reap
+from stoker.hygiene.release import Released, release_lost
+from stoker.sql.database import Database
+from stoker.sql.partitions import add_partitions
+
+_PROMOTE_AT_ONCE = 1000
+
+
+@dataclass(slots=True)
+class Swept:
+    """What one pass repaired."""
+
+    fires_closed: list[int] = field(default_factory=list)
+    released: list[Released] = field(default_factory=list)
+    ghosts: list[str] = field(default_factory=list)
+    promoted: int = 0
+    partitions: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values, with sums over the workers released."""
+        counts = {
+            name: sum(getattr(one, name) for one in self.released)
+            for name in ("unstarted", "charged", "suspect", "failed", "unknown")
+        }
+        return {
+            "fires_closed": self.fires_closed,
+            "workers_released": [asdict(one) for one in self.released],
+            "ghosts": self.ghosts,
+            "promoted": self.promoted,
+            **counts,
+        }
+
+
+def sweep(database: Database, terms: Terms | None = None, *, installation: str, lane: str | None = None) -> Swept:
+    """Close stranded fires (of one lane, or of all), free lost workers' tasks, end ghosts, promote what is due."""
+    terms = terms or Terms(REAPED, installation)
+    swept = Swept()
+    swept.fires_closed = close_stranded(database, terms, lane)
+    judged = leases_are_judged(database, terms.worker_lease)
+    swept.released = list(
+        release_lost(database, leases_judged=judged, installation=installation, reap_ghosts=terms.reap_ghosts)
+    )
+    if terms.reap_ghosts:
+        swept.ghosts = _end_ghosts(database, installation)
+    swept.promoted = _promote(database)
+    swept.partitions = add_partitions(database)
+    return swept
+
+
+def _end_ghosts(database: Database, installation: str) -> list[str]:
+    def legitimate(workers: set[str]) -> set[str]:
+        return {str(row[0]) for row in database.run("legitimate_workers", workers=sorted(workers))}
+
+    ghosts = find_ghosts(installation, legitimate)
+    ended = reap({ghost.worker for ghost in ghosts}, installation, grace_seconds=1.0) if ghosts else []
+    return [f"{one.name} (pid {one.pid})" for one in ended]
+
+
+def _promote(database: Database) -> int:
+    total = 0
+    while True:
+        ((promoted,),) = database.run("promote_due", limit=_PROMOTE_AT_ONCE)
+        total += promoted
+        if promoted < _PROMOTE_AT_ONCE:
+            return total

@@ -1,0 +1,108 @@
+"""Whether a fire may open. One lane row is locked first; what decides is read in later statements of that transaction."""
+
+import json
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from stoker.sql.database import Database, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Interlocks:
+    """The limits admission holds, recorded with the fire. None: switched off; zero and less: nothing passes."""
+
+    fires_per_day: int | None
+    min_gap: float
+    max_pool: int
+    task_cap: int | None
+    wall_clock: float | None
+    fire_deadline: float | None
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A fire that asks to open: its key, made by the client; who it is; how long its lease lasts (seconds)."""
+
+    key: str
+    lane: str
+    reason: str | None
+    interlocks: Interlocks
+    lease: float
+    owner: dict[str, Any]
+    code_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The outcome: the fire's number, and why it was refused, if it was."""
+
+    fire: int
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stood when the lane was locked."""
+
+    now: datetime
+    day: date
+    active: int | None
+    fires_today: int
+    seconds_since_last: float | None
+    taken: int | None
+
+
+def admit(database: Database, request: Request) -> Admission:
+    """Open the fire, or record why not."""
+    database.run("enter_lane", lane=request.lane)
+    return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
+
+
+def _admit(tx: Transaction, request: Request) -> Admission:
+    tx.run("lock_lane", lane=request.lane)
+    (standing,) = tx.rows(
+        Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key
+    )
+    if standing.taken is not None:
+        return _again(tx, standing.taken)
+    refusal = refuse(standing, request.interlocks)
+    ((fire,),) = tx.run(
+        "open_fire",
+        key=request.key,
+        lane=request.lane,
+        state="refused" if refusal else "open",
+        refusal=refusal,
+        reason=request.reason,
+        day=standing.day,
+        lease=request.lease,
+        deadline=request.interlocks.fire_deadline,
+        interlocks=json.dumps(_as_json(request.interlocks)),
+        code_version=request.code_version,
+        owner=json.dumps(request.owner),
+    )
+    return Admission(fire, refusal)
+
+
+def refuse(standing: Standing, limits: Interlocks) -> str | None:
+    """Why a fire may not open now, in one sentence; None when it may."""
+    if standing.active is not None:
+        return f"fire {standing.active} of this lane is still active"
+    cap = limits.fires_per_day
+    if cap is not None and standing.fires_today >= max(cap, 0):
+        return f"the daily cap is reached: {standing.fires_today} of {max(cap, 0)} fires on {standing.day} ({limits.timezone})"
+    since = standing.seconds_since_last
+    if since is not None and since < limits.min_gap:
+        return f"the last fire opened {since:.0f} s ago; min_gap is {limits.min_gap:.0f} s"
+    return None
+
+
+def _again(tx: Transaction, fire: int) -> Admission:
+    """This very key was entered before: by ourselves, if the reply to our COMMIT was lost."""
+    ((refusal,),) = tx.run("find_refusal", fire=fire)
+    return Admission(fire, refusal)
+
+
+def _as_json(limits: Interlocks) -> dict[str, Any]:
+    return {name: getattr(limits, name) for name in limits.__slots__}

@@ -1,0 +1,82 @@
+"""``stoker migrate`` and ``stoker db start|stop|url|psql``."""
+
+import os
+import shutil
+from typing import Annotated
+
+import typer
+
+from stoker.orchestrator.session import Session, UsageError, say
+
+db = typer.Typer(
+    no_args_is_help=True,
+    help="The embedded PostgreSQL beside config.toml.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(migrate)
+    app.add_typer(db, name="db")
+
+
+def migrate(
+    context: typer.Context,
+    sql: Annotated[bool, typer.Option("--sql", help="Print what would be run instead of running it.")] = False,
+) -> None:
+    """Bring the schema to the version that this stoker needs; forward only, each step in one transaction."""
+    from stoker.sql.database import connect
+    from stoker.sql.migrate import migrate as apply
+    from stoker.sql.migrate import preview, version
+
+    target = context.obj.target()
+    if sql:
+        with connect(target) as connection:
+            say(preview(version(connection, target.schema), target.schema))
+        return
+    applied = apply(target.url, target.schema, lock_timeout=target.lock_timeout)
+    for name in applied:
+        say(f"applied {name}")
+    say(f"schema {target.schema} is up to date")
+
+
+@db.command()
+def start(context: typer.Context) -> None:
+    """Start the server, if it does not run; it stays up until stoker db stop."""
+    say(_embedded(context.obj).url())
+
+
+@db.command()
+def stop(context: typer.Context) -> None:
+    """Stop the server."""
+    from stoker.sql import embedded
+
+    stopped = embedded.stop(_embedded(context.obj).home)
+    say("stopped" if stopped else "was not running")
+
+
+@db.command()
+def url(context: typer.Context) -> None:
+    """The server's URL, for any client; it is started if it does not run."""
+    say(_embedded(context.obj).url())
+
+
+@db.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(context: typer.Context) -> None:
+    """Open psql on the database; further arguments go to psql: stoker db psql -c 'select 1'."""
+    from stoker.sql import embedded
+
+    session: Session = context.obj
+    where = session.url()
+    program = shutil.which("psql") or embedded.find_program("psql")
+    if program is None:
+        raise UsageError("psql is not installed here")
+    arguments = [program, *([where] if where else []), *context.args]
+    os.execv(program, arguments)  # noqa: S606 - becomes psql
+
+
+def _embedded(session: Session) -> Session:
+    if not session.config.database.embedded:
+        raise UsageError("a database is configured ([database] url or PG*); the embedded server is not used")
+    return session

@@ -1,0 +1,145 @@
+"""``stoker plan``, ``fire``, ``sweep`` and ``note``."""
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any, Optional
+
+import typer
+
+from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
+
+SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
+
+Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+Modes = Annotated[Optional[list[str]], typer.Option("--mode", "-m", help="Only this mode; may be repeated.")]  # noqa: UP045
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (plan, fire, sweep, note):
+        app.command()(command)
+
+
+def plan(context: typer.Context, mode: Modes = None, as_json: Json = False) -> None:
+    """What a fire would do now, and which ceiling would bind it. Nothing is started."""
+    from stoker.orchestrator import snapshot
+    from stoker.orchestrator.decide import decide
+    from stoker.orchestrator.muster import ceilings
+
+    session: Session = context.obj
+    seen = snapshot.read(session.database, session.config, _known(session, mode))
+    made = decide(seen.backlogs, ceilings(session.config))
+    if as_json:
+        say_json({**asdict(made), "workers": made.workers, "can_take": made.can_take, "unserved": seen.unserved})
+        return
+    rows = [(s.mode, s.backlog, s.workers, s.wanted, s.ceiling, _seconds(s.seconds_each)) for s in made.shares]
+    say_table(("mode", "backlog", "workers", "wanted", "bound by", "a task takes"), rows)
+    takes = "without a task cap" if made.can_take is None else f"at most {made.can_take:,} of {made.backlog:,} tasks"
+    say(f"\n{made.workers} of max_pool {made.max_pool} workers, {takes}; bound by {made.ceiling}.")
+    for name, version, count in seen.unserved:
+        say(f"{count:,} task(s) of mode {name}, payload version {version}: no configured mode runs them.")
+
+
+def fire(
+    context: typer.Context,
+    mode: Modes = None,
+    lane: Annotated[str, typer.Option(help="The lane; one fire a lane is active at a time.")] = "main",
+    reason: Annotated[Optional[str], typer.Option(help="Why, for the note.")] = None,  # noqa: UP045
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run one fire: clean up, decide, fan out, wait, write one note, and print it.
+
+    stoker fire --reason "after the import"
+
+    In cron: 0 7 * * *  cd /srv/shop && stoker fire
+    """
+    from stoker.hygiene.close import INTERRUPTED
+    from stoker.orchestrator.fire import Asked, Fire
+
+    session: Session = context.obj
+    asked = Asked(lane, reason, _known(session, mode))
+    ended = Fire(session.database, session.config, os.environ, asked).run()
+    if ended.refusal is not None:
+        _print({"fire": ended.fire, "refused": ended.refusal}, f"fire {ended.fire} refused: {ended.refusal}", as_json)
+        raise typer.Exit(REFUSED if exit_code else 0)
+    if not ended.closed:
+        sys.stderr.write(f"stoker: fire {ended.fire} was closed by somebody else; its note is theirs\n")
+        raise typer.Exit(INTERNAL)
+    facts = _facts(session, ended.fire)
+    _print_note(facts, as_json)
+    if ended.ended == INTERRUPTED:
+        raise typer.Exit(143)
+    if exit_code and any(one["failed"] for one in facts["modes"]):
+        raise typer.Exit(SOME_FAILED)
+
+
+def sweep(context: typer.Context, as_json: Json = False) -> None:
+    """Clean up after whatever died, without a fire; for cron between fires.
+
+    In cron: */5 * * * *  cd /srv/shop && stoker sweep
+    """
+    from stoker.hygiene.close import REAPED, Terms
+    from stoker.hygiene.sweep import sweep as sweep_once
+
+    session: Session = context.obj
+    config, database = session.config, session.database
+    ((installation, _),) = database.run("installation")
+    terms = Terms(
+        REAPED,
+        str(installation),
+        fire_lease=config.hygiene.fire_lease_seconds,
+        worker_lease=config.worker.lease_seconds,
+        reap_ghosts=config.hygiene.reap_ghosts,
+    )
+    facts = sweep_once(database, terms, installation=str(installation)).facts()
+    words = (
+        f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
+        f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s)"
+    )
+    _print(facts, words, as_json)
+
+
+def note(
+    context: typer.Context,
+    number: Annotated[Optional[int], typer.Argument(help="The fire's number; default: the newest note.")] = None,  # noqa: UP045
+    as_json: Json = False,
+) -> None:
+    """The note of a fire: stoker note, stoker note 12 --json."""
+    _print_note(_facts(context.obj, number), as_json)
+
+
+def _facts(session: Session, number: int | None) -> dict[str, Any]:
+    rows = session.database.run("find_note", fire=number)
+    if not rows:
+        raise UsageError("there is no note yet" if number is None else f"fire {number} has no note")
+    facts: dict[str, Any] = rows[0][2]
+    return facts
+
+
+def _print_note(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(facts)
+        return
+    from stoker.orchestrator.render import markdown
+
+    sys.stdout.write(markdown(facts))
+
+
+def _print(value: dict[str, Any], words: str, as_json: bool) -> None:
+    if as_json:
+        say_json(value)
+    else:
+        say(words)
+
+
+def _known(session: Session, modes: list[str] | None) -> frozenset[str]:
+    unknown = sorted(set(modes or ()) - set(session.config.modes))
+    if unknown:
+        raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
+    return frozenset(modes or ())
+
+
+def _seconds(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3g} s"

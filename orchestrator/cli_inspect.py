@@ -1,0 +1,151 @@
+"""``stoker init``, ``status``, ``fires ls|show``, ``config`` and ``doctor``."""
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
+
+fires = typer.Typer(no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]})
+
+Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+
+STARTER = '''# stoker: every key, with its default and unit, is in the reference config.toml of the project.
+
+[limits]
+fires_per_day = 6
+max_pool = 4                    # workers launched per fire
+task_cap = 25                   # tasks one worker handles before it exits
+
+[modes.hello]
+handler = "jobs:hello"          # found beside this file
+timeout = "1m"
+'''
+
+STARTER_JOBS = '''"""Handlers: each takes a task and returns a JSON value, or raises to fail the attempt."""
+
+from stoker.worker.task import Task
+
+
+def hello(task: Task[dict[str, str]]) -> dict[str, str]:
+    return {"greeting": f"Hello, {task.payload['name']}!"}
+'''
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (init, status, config, doctor):
+        app.command()(command)
+    app.add_typer(fires, name="fires")
+
+
+def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml and jobs.py.")] = Path()) -> None:
+    """Write a small config.toml and jobs.py to start from; nothing that is there is overwritten."""
+    texts = {folder / "config.toml": STARTER, folder / "jobs.py": STARTER_JOBS}
+    there = [str(path) for path in texts if path.exists()]
+    if there:
+        raise UsageError(f"{', '.join(there)} is there already; nothing was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        path.write_text(text, "utf-8")
+        say(f"wrote {path}")
+    say("next: stoker enqueue hello '{\"name\": \"world\"}', then stoker fire")
+
+
+def status(context: typer.Context, as_json: Json = False) -> None:
+    """The queue by mode, the active fires, and the last note."""
+    database = context.obj.database
+    queued = database.run("queue_counts")
+    unknown = database.run("unknown_counts")
+    active = database.run("list_active_fires", lane=None)
+    note = database.run("find_note", fire=None)
+    if as_json:
+        say_json(
+            {
+                "queue": [{"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued],
+                "unknown": [{"mode": mode, "count": count} for mode, count, _ in unknown],
+                "active_fires": [fire for fire, *_ in active],
+                "last_note": {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None,
+            }
+        )
+        return
+    say_table(("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued])
+    for mode, count, task in unknown:
+        say(f"{count} side effect(s) of {mode} with unknown outcome, first task {task}")
+    say(f"active fires: {', '.join(str(fire) for fire, *_ in active) or 'none'}")
+    say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
+
+
+@fires.command("ls")
+def fires_ls(
+    context: typer.Context,
+    lane: Annotated[Optional[str], typer.Option(help="Only this lane.")] = None,  # noqa: UP045
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Fires, newest first, refused ones too."""
+    rows = context.obj.database.run("list_fires", lane=lane, limit=max(limit, 0))
+    names = ("fire", "lane", "state", "refusal", "reason", "opened_at", "closed_at", "verdict")
+    if as_json:
+        say_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    say_table(("fire", "lane", "state", "opened", "verdict"), [(r[0], r[1], r[2], r[5], r[7] or r[3]) for r in rows])
+
+
+@fires.command("show")
+def fires_show(context: typer.Context, number: int, as_json: Json = False) -> None:
+    """One fire: its interlocks, its plan, its workers."""
+    database = context.obj.database
+    rows = database.run("find_fire", fire=number)
+    if not rows:
+        raise UsageError(f"there is no fire {number}")
+    names = (
+        "fire", "lane", "state", "refusal", "reason", "opened_at", "deadline_at", "closing_at", "closed_at",
+        "code_version", "interlocks", "plan", "sweep", "verdict",
+    )  # fmt: skip
+    facts = dict(zip(names, rows[0], strict=True))
+    workers = database.run("fire_workers", fire=number)
+    worker_names = (
+        "worker", "mode", "ordinal", "started_at", "first_task_at", "exited_at", "exit_reason", "exit_status", "done",
+        "failed", "retried", "respawns", "peak_memory_bytes", "cpu_seconds", "owner",
+    )  # fmt: skip
+    if as_json:
+        say_json({**facts, "workers": [dict(zip(worker_names, row, strict=True)) for row in workers]})
+        return
+    for name, value in facts.items():
+        if value is not None and name not in ("plan", "sweep"):
+            say(f"{name + ':':14}{value}")
+    say()
+    say_table(
+        ("worker", "mode", "done", "failed", "retried", "left because", "status"),
+        [(row[0], row[1], row[8], row[9], row[10], row[6], row[7]) for row in workers],
+    )
+
+
+def config(context: typer.Context) -> None:
+    """The configuration in effect, secrets masked, with where each value comes from."""
+    from stoker.orchestrator.config import effective
+
+    say_json(effective(context.obj.config))
+
+
+def doctor(
+    context: typer.Context,
+    checklist: Annotated[bool, typer.Option("--checklist", help="Prove the seven points instead.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What is wrong here, and what to do about it; exit code 2 when something is."""
+    from stoker.orchestrator import checklist as points
+    from stoker.orchestrator import doctor as examine
+
+    session: Session = context.obj
+    found = points.prove(session) if checklist else examine.examine(session)
+    if as_json:
+        say_json([{"check": one.name, "ok": one.ok, "text": one.text} for one in found])
+    else:
+        marks = {True: "ok", False: "not yet" if checklist else "FAILED", None: "skipped"}
+        for one in found:
+            say(f"{marks[one.ok]:8} {one.name}: {one.text}")
+    if not checklist and any(one.ok is False for one in found):
+        raise typer.Exit(2)

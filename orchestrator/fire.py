@@ -1,0 +1,133 @@
+"""One fire, step by step.
+
+0. close stranded fires of the lane; 1. admit; 2. sweep; 3. decide; 4. fan out; 5. barrier; 6. close, with the note.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import anyio
+
+from stoker.hygiene.close import REAPED, Seen, Terms, close_fire
+from stoker.hygiene.identity import mine
+from stoker.hygiene.process import become_subreaper
+from stoker.hygiene.sweep import Swept, sweep
+from stoker.orchestrator import snapshot
+from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
+from stoker.orchestrator.barrier import FENCED, Barrier
+from stoker.orchestrator.config import Config
+from stoker.orchestrator.decide import Ceilings, Plan, decide
+from stoker.orchestrator.launchers.local import LocalLauncher
+from stoker.orchestrator.logs import log
+from stoker.orchestrator.muster import ceilings, code_version, muster
+from stoker.orchestrator.progress import Progress
+from stoker.sql.database import Database
+from stoker.worker.orders import Orders
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call to fire ended: the fire's number, why it was refused if it was, whether this process closed it."""
+
+    fire: int
+    refusal: str | None = None
+    closed: bool = False
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller wants: a lane, a reason for people, some modes only, a key of its own."""
+
+    lane: str = "main"
+    reason: str | None = None
+    modes: frozenset[str] = frozenset()
+    key: str | None = None
+
+
+class Fire:
+    """Runs one fire on ``database`` under ``config``."""
+
+    def __init__(self, database: Database, config: Config, environ: Mapping[str, str], asked: Asked) -> None:
+        self._database = database
+        self._config = config
+        self._environ = environ
+        self._asked = asked
+        ((installation, _),) = database.run("installation")
+        self._installation = str(installation)
+
+    def run(self) -> Ended:
+        """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
+        become_subreaper()
+        swept = sweep(self._database, self._terms(REAPED), installation=self._installation, lane=self._asked.lane)
+        admission = self._admit()
+        if admission.refusal is not None:
+            return Ended(admission.fire, admission.refusal)
+        log("fire opened", fire=admission.fire, lane=self._asked.lane)
+        plan, unserved = self._decide(admission.fire, swept)
+        barrier = self._barrier(admission.fire, plan)
+        ended = anyio.run(barrier.run, self._muster(admission.fire, plan)) if plan.workers else barrier.ended
+        if ended == FENCED:
+            return Ended(admission.fire, ended=FENCED)
+        terms = replace(self._terms(ended), extra={"unserved": unserved, "stillborn": barrier.stillborn})
+        closed = close_fire(self._database, Seen(admission.fire), terms)
+        return Ended(admission.fire, closed=closed, ended=ended)
+
+    def _admit(self) -> Admission:
+        config = self._config
+        limits = config.limits
+        request = Request(
+            key=self._asked.key or str(uuid.uuid4()),
+            lane=self._asked.lane,
+            reason=self._asked.reason,
+            interlocks=Interlocks(
+                limits.fires_per_day,
+                limits.min_gap_seconds or 0.0,
+                limits.max_pool,
+                limits.task_cap,
+                limits.wall_clock_seconds,
+                limits.fire_deadline_seconds,
+                limits.timezone,
+            ),
+            lease=config.hygiene.fire_lease_seconds,
+            owner=asdict(mine()),
+            code_version=code_version(config),
+        )
+        return admit(self._database, request)
+
+    def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:
+        seen = snapshot.read(self._database, self._config, self._asked.modes)
+        plan = decide(seen.backlogs, ceilings(self._config))
+        recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts()))
+        if not recorded:
+            raise RuntimeError(f"fire {fire} was closed by somebody else while it planned")
+        return plan, seen.unserved
+
+    def _barrier(self, fire: int, plan: Plan) -> Barrier:
+        progress = Progress(self._database, fire, plan.backlog)
+        return Barrier(
+            database=self._database,
+            launcher=LocalLauncher(self._environ, lambda event, level, facts: log(event, level, **facts)),
+            installation=self._installation,
+            fire=fire,
+            fire_lease=self._config.hygiene.fire_lease_seconds,
+            fire_deadline=self._config.limits.fire_deadline_seconds,
+            grace=self._config.worker.grace_seconds,
+            reap_ghosts=self._config.hygiene.reap_ghosts,
+            progress=progress,
+            say=log,
+        )
+
+    def _muster(self, fire: int, plan: Plan) -> list[Orders]:
+        return muster(self._config, self._database.target, self._environ, plan, fire, self._installation)
+
+    def _terms(self, ended: str) -> Terms:
+        return Terms(
+            ended,
+            self._installation,
+            fire_lease=self._config.hygiene.fire_lease_seconds,
+            worker_lease=self._config.worker.lease_seconds,
+            reap_ghosts=self._config.hygiene.reap_ghosts,
+        )

@@ -1,0 +1,119 @@
+"""Workers as processes of this machine: their orders go in on standard input, their log lines come out on standard error."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
+from stoker.worker.orders import Orders
+
+_CHUNK = 1 << 16
+_RELAY_LIMIT = 1 << 18
+_SAID_LIMIT = 2000
+_SAID_LINES = 60
+KEEPER_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE")
+
+
+@dataclass(slots=True)
+class LocalWorker:
+    """One keeper that was started. ``returncode`` is None while it lives."""
+
+    orders: Orders
+    child: Child
+    returncode: int | None = None
+
+    @property
+    def status(self) -> str:
+        """How it ended, in words."""
+        return describe_exit(self.returncode)
+
+    def terminate(self) -> None:
+        """Ask it to stop: once, to claim no more; twice, to give back what it has not started."""
+        if self.returncode is None:
+            self.child.popen.terminate()
+
+    async def end(self, grace_seconds: float) -> None:
+        """End it and the whole tree under it."""
+        await end_tree(self.child, grace_seconds=grace_seconds)
+
+
+class LocalLauncher:
+    """Starts keepers as children; ``log`` gets each of their log lines as (event, level, facts)."""
+
+    def __init__(self, environ: Mapping[str, str], log: Callable[[str, str, dict[str, Any]], None]) -> None:
+        self._environ = {name: environ[name] for name in KEEPER_ENVIRONMENT if name in environ}
+        self._log = log
+
+    def start(self, orders: Orders) -> LocalWorker:
+        """Start one worker; raises OSError when the machine has no process to give."""
+        tags = {"STOKER_WORKER": orders.worker, "STOKER_INSTALLATION": orders.installation}
+        child = spawn(
+            [sys.executable, "-P", "-m", "stoker.worker.keeper"],
+            env={**self._environ, **tags},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            die_with_parent=False,
+        )
+        if child.popen.stdin is not None:
+            child.popen.stdin.write((orders.to_json() + "\n").encode())
+            child.popen.stdin.flush()
+        return LocalWorker(orders, child)
+
+    async def attend(self, worker: LocalWorker) -> None:
+        """Relay a worker's log lines until it is gone and nothing is left below it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._relay, worker)
+            worker.returncode = await worker.child.wait()
+            group.cancel_scope.cancel()
+        for stream in (worker.child.popen.stdin, worker.child.popen.stderr):
+            if stream is not None:
+                stream.close()
+
+    def end_strays(self, keep: list[LocalWorker]) -> int:
+        """Kill whatever descends from this process and belongs to none of ``keep``; how many that were."""
+        return end_strays([worker.child.pid for worker in keep if worker.returncode is None])
+
+    async def _relay(self, worker: LocalWorker) -> None:
+        stream = worker.child.popen.stderr
+        if stream is None:
+            return
+        os.set_blocking(stream.fileno(), False)
+        rest, words = b"", list[str]()
+        try:
+            while True:
+                await anyio.wait_readable(stream)
+                data = _read(stream.fileno())
+                if not data:
+                    return
+                *lines, rest = (rest + data)[-_RELAY_LIMIT:].split(b"\n")
+                self._relay_lines(lines, words)
+        finally:
+            while data := _read(stream.fileno()):
+                rest = (rest + data)[-_RELAY_LIMIT:]
+            self._relay_lines(rest.split(b"\n"), words)
+            if text := "\n".join(words).strip():
+                self._log("worker said", "error", {"worker": worker.orders.worker, "text": text[-_SAID_LIMIT:]})
+
+    def _relay_lines(self, lines: list[bytes], words: list[str]) -> None:
+        """Log lines are logged; whatever else a keeper says, such as a traceback, is kept for one line at its end."""
+        for line in lines:
+            try:
+                facts = json.loads(line)
+                self._log(facts.pop("event"), facts.pop("level"), facts)
+            except (ValueError, KeyError, AttributeError):
+                words.append(line.decode("utf-8", "replace"))
+                del words[:-_SAID_LINES]
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        return b""

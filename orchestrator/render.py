@@ -1,0 +1,120 @@
+"""A note's facts as Markdown. Whatever came from outside is made inert: no markup, no control characters, bounded."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+_HARMLESS = re.compile(r"(?:[A-Za-z0-9 .,;%()='+-]|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])|:(?!//)|/)*")
+_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
+_CELL_LIMIT = 200
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """The note a person reads: verdict first, then what each mode did, what was repaired, what failed, what is needed."""
+    from stoker.hygiene.note import verdict_line
+
+    parts = [f"# Fire {facts['fire']}: {verdict_line(facts)}", _when(facts)]
+    parts += _section("What needs a person", [f"- {inert(need['text'], 400)}" for need in facts["needs"]])
+    parts += _section("Modes", _modes(facts["modes"]))
+    parts += _section("Failures", _failures(facts["failures"]))
+    parts += _section("Workers", _workers(facts["workers"]))
+    parts += _section("What hygiene repaired", _hygiene(facts["hygiene"]))
+    parts += _section("Plan", _plan(facts["plan"]))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def inert(value: object, limit: int = _CELL_LIMIT) -> str:
+    """``value`` as one line that no reader of Markdown takes for markup; what might be some stands in a code span."""
+    text = "".join(" " if unicodedata.category(c) in _INVISIBLE else c for c in str(value))
+    text = " ".join(text.split())
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if _HARMLESS.fullmatch(text):
+        return text
+    return "`" + text.replace("`", "'").replace("|", "¦") + "`"
+
+
+def _when(facts: dict[str, Any]) -> str:
+    why = f", because: {inert(facts['reason'])}" if facts["reason"] else ""
+    code = f", code {inert(facts['code_version'])}" if facts["code_version"] else ""
+    return f"Lane {inert(facts['lane'])}, opened {facts['opened_at'][:19]}, closed {facts['closed_at'][:19]} UTC{code}{why}."
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return [f"## {title}", "\n".join(lines)] if lines else []
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    names = list(head)
+    body = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    rule = "|" + "|".join(" --- " if i == 0 else " ---: " for i, _ in enumerate(names)) + "|"
+    return ["| " + " | ".join(names) + " |", rule, *body] if body else []
+
+
+def _modes(modes: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        (
+            inert(mode["mode"]),
+            *(f"{mode[name]:,}" for name in ("done", "failed", "retried", "unknown", "left", "not_due", "workers")),
+            f"{mode['seconds']:.1f} s",
+        )
+        for mode in modes
+    ]
+    lines = _table(("mode", "done", "failed", "retried", "unknown", "left", "not due", "workers", "time"), rows)
+    tallies = [
+        f"- {inert(mode['mode'])}: " + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
+        for mode in modes
+        if mode["tally"]
+    ]
+    return [*lines, "", *tallies] if tallies else lines
+
+
+def _failures(failures: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for group in failures:
+        example = group["example"]
+        ends = ", ".join(f"{group[name]} {name}" for name in ("failed", "retried", "unknown") if group[name])
+        lines.append(
+            f"- {inert(group['mode'])}: {inert(group['kind'])}, {group['count']:,} times ({ends}). Task {example['task']},"
+            f" attempt {example['attempt']}: {inert(example['error'] or 'no text', 400)}"
+        )
+    return lines
+
+
+def _workers(workers: dict[str, Any]) -> list[str]:
+    if not workers["launched"]:
+        return []
+    exits = ", ".join(f"{count} {inert(reason)}" for reason, count in sorted(workers["exits"].items()))
+    lines = [f"- {workers['launched']} launched; left because: {exits}."]
+    if workers["respawns"]:
+        lines.append(f"- {workers['respawns']} runner(s) started again.")
+    lines += [
+        f"- lost: worker {lost['worker']} (number {lost['ordinal']}, {inert(lost['mode'])}): {inert(lost['how'])}"
+        for lost in workers["lost"]
+    ]
+    return lines
+
+
+def _hygiene(swept: dict[str, Any]) -> list[str]:
+    lines = []
+    if swept.get("fires_closed"):
+        lines.append("- closed stranded fires: " + ", ".join(str(fire) for fire in swept["fires_closed"]))
+    for one in swept.get("workers_released", []):
+        freed = ", ".join(
+            f"{one[name]} {name}" for name in ("unstarted", "charged", "suspect", "failed", "unknown") if one[name]
+        )
+        lines.append(f"- released worker {one['worker']} of fire {one['fire']} ({inert(one['reason'])}): {freed or 'nothing held'}")
+    if swept.get("ghosts"):
+        lines.append(f"- ended {len(swept['ghosts'])} ghost process(es): {inert(', '.join(swept['ghosts']), 300)}")
+    return lines
+
+
+def _plan(plan: dict[str, Any] | None) -> list[str]:
+    if not plan:
+        return []
+    rows = [
+        (inert(s["mode"]), f"{s['backlog']:,}", s["workers"], s["wanted"], s["ceiling"])
+        for s in plan["shares"]
+    ]
+    return _table(("mode", "backlog", "workers", "wanted", "bound by"), rows)

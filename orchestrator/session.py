@@ -1,0 +1,101 @@
+"""What commands share: the configuration, read once, and the database, opened and checked once."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stoker.orchestrator.config import Config, load
+from stoker.orchestrator.logs import configure, log
+from stoker.sql.database import Database
+from stoker.sql.target import Target
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be."""
+
+
+class Session:
+    """One command's surroundings."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = Path(path) if path else None
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; raises ConfigError."""
+        config = load(self._path, os.environ, {})
+        configure(config.log.level, config.log.format)
+        for warning in config.warnings:
+            log("configuration", "warning", text=warning)
+        return config
+
+    @property
+    def home(self) -> Path:
+        """Where the embedded server lives, beside config.toml."""
+        return self.config.folder / ".stoker"
+
+    def url(self, *, start: bool = True) -> str:
+        """The database's URL; an embedded server is started if it must be."""
+        if not self.config.database.embedded:
+            return self.config.database.url
+        from stoker.sql import embedded
+
+        return embedded.ensure(self.home) if start else embedded.url(self.home) or ""
+
+    def target(self) -> Target:
+        """Where the database is and how to speak to it."""
+        settings = self.config.database
+        return Target(
+            self.url(),
+            settings.schema_name,
+            connect_timeout=settings.connect_timeout_seconds,
+            statement_timeout=settings.statement_timeout_seconds,
+            lock_timeout=settings.lock_timeout_seconds,
+            prepared_statements=settings.prepared_statements,
+            session_options=settings.session_options,
+        )
+
+    @cached_property
+    def database(self) -> Database:
+        """The database, with the schema that this stoker needs; an embedded one is migrated when it is new."""
+        from stoker.sql.migrate import check_version, migrate, version
+
+        target = self.target()
+        database = Database(target, patience_seconds=self.config.database.connect_timeout_seconds)
+        database.wait()
+        with database.raw() as connection:
+            if self.config.database.embedded and version(connection, target.schema) == 0:
+                migrate(target.url, target.schema)
+            check_version(connection, target.schema)
+        return database
+
+
+def say(text: str = "") -> None:
+    """One line of result."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: Any) -> None:
+    """A result as JSON, for programs."""
+    say(json.dumps(value, default=str, ensure_ascii=False, indent=None))
+
+
+def say_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows in aligned columns."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
+    for row in [list(head), *cells]:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if hasattr(value, "strftime"):
+        return str(value.strftime("%Y-%m-%d %H:%M:%S"))
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    return text if len(text) <= 80 else text[:79] + "…"  # noqa: PLR2004 - a column for people

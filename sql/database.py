@@ -1,0 +1,190 @@
+"""One connection to PostgreSQL, and the only way rooms speak to it: statements by name, typed rows, bounded retries.
+
+Every statement is its own transaction unless it is sent with others through ``flush`` (one pipeline, one commit) or
+inside ``transaction``. Nothing here needs session state: no LISTEN, no session locks, prepared statements only if wanted.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import class_row
+from psycopg.types.numeric import Int8Dumper
+
+from stoker.sql.query import load
+from stoker.sql.target import Target
+
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+Parameters = dict[str, Any]
+
+# Deadlock, serialization failure, lock and statement timeout, read-only server, shutdown, too many connections.
+TRANSIENT = frozenset({"40P01", "40001", "55P03", "57014", "25006", "57P01", "57P02", "57P03", "53300"})
+_REFUSED = frozenset({"28", "3D"})
+
+
+class DatabaseUnreachableError(Exception):
+    """No connection could be made, or it was lost for longer than the retries last."""
+
+
+class CommitUnknownError(DatabaseUnreachableError):
+    """The connection died before the reply: what was sent may or may not have been committed. Ask before repeating."""
+
+
+def connect(target: Target, application: str = "stoker") -> psycopg.Connection[tuple[Any, ...]]:
+    """A fresh autocommit connection; raises DatabaseUnreachableError with the server's words, never the URL."""
+    try:
+        connection = psycopg.connect(
+            target.url,
+            autocommit=True,
+            prepare_threshold=2 if target.prepared_statements else None,
+            connect_timeout=max(2, int(target.connect_timeout)),
+            application_name=application,
+            tcp_user_timeout=int(target.statement_timeout * 1000),
+            keepalives_idle=30,
+            **({"options": target.options()} if target.session_options else {}),
+        )
+    except psycopg.Error as error:
+        raise DatabaseUnreachableError(_words(error)) from None
+    connection.adapters.register_dumper(int, Int8Dumper)
+    return connection
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class Database:
+    """A connection that is made when first used, and again when it was lost. One statement at a time, from any thread."""
+
+    def __init__(self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0) -> None:
+        self.target = target
+        self._application = application
+        self._patience_seconds = patience_seconds
+        self._lock = threading.RLock()
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def rows(self, row: type[Row], name: str, /, **parameters: Any) -> list[Row]:
+        """Run a statement that may be repeated if its reply is lost; its rows as ``row`` (a dataclass)."""
+        return self._patiently(lambda: self._fetch(name, parameters, row), repeatable=True)
+
+    def run(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a statement that may be repeated if its reply is lost; its rows as tuples."""
+        return self._patiently(lambda: self._fetch(name, parameters), repeatable=True)
+
+    def run_once(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a statement that must not be repeated blindly; raises CommitUnknownError when its reply is lost."""
+        return self._patiently(lambda: self._fetch(name, parameters), repeatable=False)
+
+    def flush(self, *statements: tuple[str, Parameters]) -> list[list[tuple[Any, ...]]]:
+        """Send statements as one pipeline and one transaction, once; raises CommitUnknownError when the reply is lost."""
+        return self._patiently(lambda: self._flush(statements), repeatable=False)
+
+    def in_transaction(self, work: Callable[["Transaction"], Result], *, repeatable: bool = False) -> Result:
+        """Run ``work`` in one transaction; it is run again from its start after a transient error."""
+        return self._patiently(lambda: self._transact(work), repeatable=repeatable)
+
+    @contextmanager
+    def raw(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """The connection itself, for COPY; errors come out as they are."""
+        with self._lock:
+            yield self._connected()
+
+    def close(self) -> None:
+        """Close the connection; the next use makes a new one."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self.target, self._application)
+        return self._connection
+
+    def _fetch(self, name: str, parameters: Parameters, row: type[Any] | None = None) -> Any:
+        connection = self._connected()
+        with connection.cursor(row_factory=class_row(row)) if row else connection.cursor() as cursor:
+            cursor.execute(load(name, self.target.schema), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def _flush(self, statements: Sequence[tuple[str, Parameters]]) -> list[list[tuple[Any, ...]]]:
+        connection = self._connected()
+        with connection.pipeline():
+            cursors = [
+                connection.execute(load(name, self.target.schema), parameters or None) for name, parameters in statements
+            ]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _transact(self, work: Callable[["Transaction"], Result]) -> Result:
+        connection = self._connected()
+        with connection.transaction():
+            return work(Transaction(connection, self.target.schema))
+
+    def _patiently(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
+        with self._lock:
+            try:
+                return self._attempt(attempt, repeatable=repeatable)
+            except _RetryError:
+                return self._retry(attempt, repeatable=repeatable)
+
+    def _retry(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
+        import tenacity
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_RetryError),
+            wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
+            stop=tenacity.stop_after_delay(self._patience_seconds),
+        )
+        try:
+            return retrying(self._attempt, attempt, repeatable=repeatable)
+        except tenacity.RetryError as error:
+            raise DatabaseUnreachableError(_words(error.last_attempt.exception() or error)) from None
+
+    def _attempt(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
+        try:
+            return attempt()
+        except DatabaseUnreachableError as error:
+            raise _RetryError(str(error)) from error
+        except psycopg.Error as error:
+            lost = self._forget_broken()
+            if error.sqlstate in TRANSIENT or (lost and repeatable):
+                raise _RetryError(_words(error)) from error
+            if lost:
+                raise CommitUnknownError(_words(error)) from error
+            raise
+
+    def _forget_broken(self) -> bool:
+        connection = self._connection
+        if connection is None:
+            return False
+        if connection.closed or connection.info.transaction_status == TransactionStatus.UNKNOWN:
+            connection.close()
+            self._connection = None
+            return True
+        return False
+
+
+class Transaction:
+    """Statements by name inside one open transaction."""
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
+        self.connection = connection
+        self._schema = schema
+
+    def rows(self, row: type[Row], name: str, /, **parameters: Any) -> list[Row]:
+        """The rows of a statement as ``row`` (a dataclass)."""
+        with self.connection.cursor(row_factory=class_row(row)) as cursor:
+            return cursor.execute(load(name, self._schema), parameters or None).fetchall()
+
+    def run(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement as tuples."""
+        cursor = self.connection.execute(load(name, self._schema), parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+class _RetryError(Exception):
+    """An attempt failed in a way that another may not."""

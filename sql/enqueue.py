@@ -1,0 +1,208 @@
+"""Putting tasks in: one, many, or JSON lines. All of a call commit, or none.
+
+The functions work in the caller's connection and transaction; on an autocommit connection each call is a transaction.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import psycopg
+
+from stoker.sql.partitions import PARTITION_IDS
+from stoker.sql.payload import PayloadError, decode, encode
+from stoker.sql.query import load
+from stoker.sql.units import parse_duration
+
+
+DEFAULT_SPAN_LENGTH = 1000
+DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
+_INTEGER = range(-(2**31), 2**31)
+_LINE_KEYS = frozenset({"mode", "payload", "priority", "version", "max_attempts", "available_at", "delay"})
+
+
+class EnqueueError(ValueError):
+    """A task that cannot be accepted. Nothing of its call was enqueued; ``line`` is its number, from 1, if it had one."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        self.line = line
+        super().__init__(f"line {line}: {reason}" if line else reason)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to be enqueued. ``payload`` is any JSON value; a lower priority is more urgent; ``available_at`` is aware.
+
+    ``line`` is where it was read, for messages.
+    """
+
+    mode: str
+    payload: Any = None
+    priority: int = 0
+    version: int = 1
+    max_attempts: int | None = None
+    available_at: datetime | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What is let in: the schema, the longest payload in bytes, the known modes (None: any), and how long a span may be."""
+
+    schema: str = "stoker"
+    payload_limit: int = DEFAULT_PAYLOAD_LIMIT
+    modes: frozenset[str] | None = None
+    span_length: int = DEFAULT_SPAN_LENGTH
+
+
+def enqueue(connection: psycopg.Connection[Any], task: NewTask, door: Door) -> int:
+    """Put one task in; its id. Raises EnqueueError, and psycopg's errors as they are."""
+    text = _checked(task, door)
+    row = connection.execute(
+        load("enqueue_one", door.schema),
+        {
+            "mode": task.mode,
+            "version": task.version,
+            "priority": task.priority,
+            "max_attempts": task.max_attempts,
+            "payload": text,
+            "available_at": task.available_at,
+        },
+    ).fetchone()
+    if row is None:
+        raise AssertionError("insert returned no id")
+    return int(row[0])
+
+
+def enqueue_many(connection: psycopg.Connection[Any], tasks: Iterable[NewTask], door: Door) -> list[int]:
+    """Put tasks in by COPY, all or nothing; their ids in the order given. Raises EnqueueError naming the task's number."""
+    checked = [_numbered(number, task, door) for number, task in enumerate(tasks, start=1)]
+    if not checked:
+        return []
+    order = sorted(range(len(checked)), key=lambda i: _kind(checked[i][0]))
+    with connection.transaction():
+        runs = connection.execute(load("take_ids", door.schema), {"count": len(checked)}).fetchall()
+        ids = [task_id for lo, hi in runs for task_id in range(lo, hi + 1)]
+        with connection.cursor() as cursor, cursor.copy(load("copy_tasks", door.schema)) as copy:
+            for task_id, place in zip(ids, order, strict=True):
+                task, text = checked[place]
+                copy.write_row((task_id, task.mode, task.version, task.priority, task.max_attempts, text))
+        _insert_spans(connection, list(_spans(ids, [checked[i][0] for i in order], door.span_length)), door)
+    placed = sorted(zip(order, ids, strict=True))
+    return [task_id for _, task_id in placed]
+
+
+def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: datetime | None = None) -> Iterator[NewTask]:
+    """Tasks from JSON lines: an object with mode and payload a line, or, when ``mode`` is given, a bare payload a line.
+
+    Empty lines are passed over. Raises EnqueueError with the number of the first broken line.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = (line.decode() if isinstance(line, bytes) else line).strip().removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            raise EnqueueError("not UTF-8", number) from None
+        if text:
+            try:
+                yield replace(_from_line(text, mode, now or datetime.now(UTC)), line=number)
+            except ValueError as error:
+                raise EnqueueError(str(error), number) from None
+
+
+def _from_line(text: str, mode: str | None, now: datetime) -> NewTask:
+    value = decode(text, "the line")
+    if mode is not None:
+        return NewTask(mode, value)
+    if not isinstance(value, dict) or "mode" not in value:
+        raise EnqueueError('expected an object such as {"mode": "resize", "payload": {...}}, or give --mode')
+    unknown = sorted(value.keys() - _LINE_KEYS)
+    if unknown:
+        raise EnqueueError(f"unknown key {json.dumps(unknown[0])}; known: {', '.join(sorted(_LINE_KEYS))}")
+    return NewTask(
+        mode=value["mode"],
+        payload=value.get("payload"),
+        priority=value.get("priority", 0),
+        version=value.get("version", 1),
+        max_attempts=value.get("max_attempts"),
+        available_at=_time(value, now),
+    )
+
+
+def _time(value: dict[str, Any], now: datetime) -> datetime | None:
+    if value.get("delay") is not None:
+        return now + timedelta(seconds=parse_duration(value["delay"]))
+    if value.get("available_at") is None:
+        return None
+    return parse_time(value["available_at"])
+
+
+def parse_time(text: Any) -> datetime:
+    """An ISO 8601 time with its offset, such as 2026-12-01T07:00:00+01:00 or ...Z; raises EnqueueError."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise EnqueueError("available_at is not an ISO 8601 time, such as 2026-12-01T07:00:00+01:00") from None
+    if time.tzinfo is None:
+        raise EnqueueError("available_at has no offset; write for example 2026-12-01T07:00:00+01:00 or ...Z")
+    return time
+
+
+def _numbered(number: int, task: NewTask, door: Door) -> tuple[NewTask, str]:
+    try:
+        return task, _checked(task, door)
+    except EnqueueError as error:
+        raise EnqueueError(str(error), task.line or number) from None
+
+
+def _checked(task: NewTask, door: Door) -> str:
+    """The payload's text; raises EnqueueError for whatever the database would refuse or a worker could not run."""
+    if not isinstance(task.mode, str) or not 0 < len(task.mode) <= 63 or "\0" in task.mode:
+        raise EnqueueError("mode must be a name of 1 to 63 characters")
+    if door.modes is not None and task.mode not in door.modes:
+        raise EnqueueError(f"unknown mode {task.mode!r}; configured: {', '.join(sorted(door.modes)) or 'none'}")
+    _check_integer("priority", task.priority, _INTEGER)
+    _check_integer("version", task.version, range(1, 2**31))
+    if task.max_attempts is not None:
+        _check_integer("max_attempts", task.max_attempts, range(1, 2**31))
+    try:
+        return encode(task.payload, door.payload_limit)
+    except PayloadError as error:
+        raise EnqueueError(str(error)) from None
+
+
+def _check_integer(name: str, value: object, allowed: range) -> None:
+    if type(value) is not int or value not in allowed:
+        raise EnqueueError(f"{name} must be a whole number from {allowed.start} to {allowed.stop - 1}")
+
+
+def _kind(task: NewTask) -> tuple[str, int, int, float]:
+    """What the tasks of one span have in common."""
+    at = task.available_at.timestamp() if task.available_at else float("-inf")
+    return task.mode, task.version, task.priority, at
+
+
+def _spans(ids: Sequence[int], tasks: Sequence[NewTask], length: int) -> Iterator[tuple[NewTask, int, int]]:
+    """Runs of neighbouring ids of one kind, at most ``length`` long, none across a partition's border."""
+    numbered = enumerate(zip(ids, tasks, strict=True))
+    for _, run in groupby(numbered, lambda e: (_kind(e[1][1]), e[1][0] - e[0], e[1][0] // PARTITION_IDS)):
+        entries = [entry for _, entry in run]
+        for start in range(0, len(entries), length):
+            part = entries[start : start + length]
+            yield part[0][1], part[0][0], part[-1][0]
+
+
+def _insert_spans(connection: psycopg.Connection[Any], spans: list[tuple[NewTask, int, int]], door: Door) -> None:
+    connection.execute(
+        load("enqueue_spans", door.schema),
+        {
+            "modes": [task.mode for task, _, _ in spans],
+            "versions": [task.version for task, _, _ in spans],
+            "priorities": [task.priority for task, _, _ in spans],
+            "los": [lo for _, lo, _ in spans],
+            "his": [hi for _, _, hi in spans],
+            "times": [task.available_at for task, _, _ in spans],
+        },
+    )

@@ -1,0 +1,77 @@
+"""JSON at the door: what may be stored as a payload or a result, checked once, with the reason when it may not."""
+
+import json
+import math
+import re
+from typing import Any
+
+MAX_DEPTH = 200
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class PayloadError(ValueError):
+    """A value that cannot be stored as JSON; the text says why, and never quotes the value."""
+
+
+def encode(value: Any, limit_bytes: int, what: str = "payload") -> str:
+    """``value`` as compact JSON text of at most ``limit_bytes`` bytes of UTF-8; raises PayloadError."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except RecursionError:
+        raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
+    except TypeError as error:
+        raise PayloadError(f"{what} is not JSON: {error}") from None
+    except ValueError as error:
+        reason = "it holds NaN or an infinity" if "JSON compliant" in str(error) else str(error)
+        raise PayloadError(f"{what} is not JSON: {reason}") from None
+    _check(text, limit_bytes, what)
+    return text
+
+
+def decode(text: str, what: str = "payload") -> Any:
+    """The value of strict JSON ``text``; raises PayloadError on NaN, infinities, numbers beyond a double, and bad syntax."""
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise PayloadError(f"{what} is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except ValueError as error:
+        raise PayloadError(f"{what} is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is beyond the range of a double")
+    return number
+
+
+def _check(text: str, limit_bytes: int, what: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise PayloadError(f"{what} holds a lone surrogate, which is no Unicode text") from None
+    if size > limit_bytes:
+        raise PayloadError(f"{what} is {size:,} bytes, above the limit of {limit_bytes:,}")
+    if "\\u0000" in text and _NUL.search(text):
+        raise PayloadError(f"{what} holds a NUL character, which PostgreSQL cannot store in text")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels")
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        mark = match.group()
+        if mark in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in "]}":
+            depth -= 1
+    return deepest

@@ -1,0 +1,1 @@
+insert into stoker.lanes (lane) values (:lane) on conflict do nothing

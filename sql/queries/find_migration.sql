@@ -1,0 +1,1 @@
+select checksum from stoker.migrations where number = :number

@@ -1,0 +1,1 @@
+select refusal from stoker.fires where fire = :fire

@@ -1,0 +1,1 @@
+select exit_reason from stoker.workers where worker = :worker

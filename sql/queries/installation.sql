@@ -1,0 +1,1 @@
+select id::text, leapt_at from stoker.installation

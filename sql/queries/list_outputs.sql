@@ -1,0 +1,1 @@
+select attempt, output from stoker.outputs where id = :id order by attempt

@@ -1,0 +1,1 @@
+lock table stoker.migrations in exclusive mode

@@ -1,0 +1,1 @@
+select coalesce(max(number), 0) from stoker.migrations

@@ -1,0 +1,1 @@
+update stoker.installation set leapt_at = now() returning leapt_at

@@ -1,0 +1,11 @@
+-- Make up to :limit due spans claimable; each gets a new span id.
+with due as (
+    delete from stoker.later where span in (
+        select span from stoker.later where available_at <= now()
+        order by available_at limit :limit for update skip locked)
+    returning mode, version, priority, lo, hi, attempts
+), moved as (
+    insert into stoker.ready (mode, version, priority, lo, hi, attempts)
+    select mode, version, priority, lo, hi, attempts from due returning 1
+)
+select count(*) as promoted from moved

@@ -1,0 +1,1 @@
+insert into stoker.migrations (number, name, checksum) values (:number, :name, :checksum)

@@ -1,0 +1,1 @@
+insert into stoker.notes (fire, verdict, facts) values (:fire, :verdict, :facts)

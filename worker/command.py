@@ -1,0 +1,297 @@
+"""The pen of a mode whose runner is the user's own program: one process a task, no shell.
+
+The program gets the payload as JSON on standard input and who it is in STOKER_TASK, STOKER_ATTEMPT, STOKER_MODE and
+STOKER_DELIVERY_ID. A line of its standard output that is a JSON object with the key ``result`` sets the result; every
+other line, and standard error, is kept as output. Its exit status is the verdict: 0 done, 75 try again, 65 and 78
+failed for good, any other a failed attempt.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
+from stoker.worker.book import DONE, FAILED, Book, Entry
+from stoker.worker.capture import Tail
+from stoker.worker.orders import Orders
+from stoker.worker.pen import Death
+from stoker.worker.redact import stored
+
+TRY_AGAIN = 75
+PERMANENT = frozenset({65, 78})
+_CHUNK = 1 << 16
+
+
+@dataclass(slots=True)
+class CommandPen:
+    """Has the interface of ``Pen``; here a death is a program that was ended from outside."""
+
+    orders: Orders
+    environment: dict[str, str]
+    book: Book
+    wake: Callable[[], None]
+    starts: int = 0
+    ready: bool = False
+    broken: str | None = None
+    dead: bool = False
+    _program: str = ""
+    _waiting: deque[Entry] = field(default_factory=deque)
+    _over: list[Entry] = field(default_factory=list)
+    _more: anyio.Event = field(default_factory=anyio.Event)
+    _current: Entry | None = None
+    _child: Child | None = None
+    _started: float = 0.0
+    _is_ending: bool = False
+    _is_retired: bool = False
+    _exists: bool = False
+    _how: str = ""
+
+    def start(self) -> None:
+        """Look for the program, beside config.toml or on the PATH."""
+        program = self.orders.mode.command[0]
+        beside = os.path.join(self.orders.folder, program)  # noqa: PTH118 - which() takes text
+        path = self.environment.get("PATH", os.defpath)
+        found = shutil.which(beside) if os.sep in program else None
+        self._program = found or shutil.which(program, path=path) or ""
+        self.ready = bool(self._program)
+        self.broken = None if self.ready else f"program {program!r} is not found or not executable"
+        self.dead, self._is_ending, self._is_retired, self._how = False, False, False, ""
+        self._exists = True
+        self.starts += 1
+
+    async def attend(self) -> None:
+        """Run what is fed, one program after the other, until one is ended from outside or there is no more."""
+        while not (self._is_ending or self._is_retired or self.broken):
+            if not self._waiting:
+                await self._more.wait()
+                self._more = anyio.Event()
+                continue
+            self._current = self._waiting.popleft()
+            await self._run(self._current)
+            if not self._is_ending:
+                self._over.append(self._current)
+                self._current = None
+            self.wake()
+        self.dead = True
+        self.wake()
+
+    async def feed(self, first: int, entries: list[Entry]) -> None:  # noqa: ARG002 - the interface of Pen
+        """Hand over tasks."""
+        self._waiting.extend(entries)
+        self._more.set()
+
+    def harvest(self) -> list[Entry]:
+        """The tasks that are over, with their verdicts."""
+        over, self._over = self._over, []
+        for entry in over:
+            self.book.finish(entry.number)
+        return over
+
+    def running(self) -> tuple[Entry, float] | None:
+        """The task that runs now and for how many seconds."""
+        return (self._current, time.monotonic() - self._started) if self._current else None
+
+    async def retire(self, grace_seconds: float) -> None:
+        """There is no more: end what runs."""
+        self._is_retired = True
+        if self._current:
+            await self.end(grace_seconds)
+        self._more.set()
+
+    async def end(self, grace_seconds: float) -> None:
+        """End the program that runs, and the tree under it."""
+        self._is_ending = True
+        self._more.set()
+        if self._child is not None:
+            await end_tree(self._child, grace_seconds=grace_seconds)
+
+    def bury(self) -> Death:
+        """The task that was ended, if any; what was not started is unfed again."""
+        victim, self._current = self._current, None
+        self.harvest()
+        self._waiting.clear()
+        self.book.take_back()
+        self._exists = False
+        return Death(self._how or "ended", victim)
+
+    def close(self) -> None:
+        """Nothing is kept open between tasks."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether this was started and not buried."""
+        return self._exists
+
+    async def _run(self, entry: Entry) -> None:
+        self._started = time.monotonic()
+        try:
+            child = self._child = self._spawn(entry)
+        except OSError as error:
+            entry.verdict, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
+            return
+        listener = _Listener(self.orders.output_limit, self.orders.result_limit)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_write, child.popen.stdin, entry.payload.encode())
+                group.start_soon(listener.hear, child.popen.stdout, True)
+                group.start_soon(listener.hear, child.popen.stderr, False)
+                await child.wait()
+                end_strays()
+                group.cancel_scope.cancel()
+        scope.cancel()
+        listener.drain((child.popen.stdout, True), (child.popen.stderr, False))
+        for stream in (child.popen.stdin, child.popen.stdout, child.popen.stderr):
+            if stream is not None:
+                stream.close()
+        self._child = None
+        self._judge(entry, child.returncode, listener)
+
+    def _spawn(self, entry: Entry) -> Child:
+        task = str(uuid.uuid5(uuid.UUID(self.orders.installation), f"task {entry.id}"))
+        identity = {"STOKER_TASK": str(entry.id), "STOKER_ATTEMPT": str(entry.attempt), "STOKER_DELIVERY_ID": task}
+        child = spawn(
+            [self._program, *self.orders.mode.command[1:]],
+            env={**self.environment, **identity},
+            cwd=self.orders.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            die_with_parent=True,
+        )
+        for stream in (child.popen.stdin, child.popen.stdout, child.popen.stderr):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+        return child
+
+    def _judge(self, entry: Entry, returncode: int | None, listener: "_Listener") -> None:
+        self._how = describe_exit(returncode)
+        seconds = time.monotonic() - self._started
+        entry.mean = seconds
+        entry.output = listener.text()
+        if returncode != 0:
+            entry.verdict, entry.error_kind, entry.seconds = FAILED, self._how, seconds
+            entry.error = stored(listener.last_words() or self._how, self.orders.mode.errors, _value(entry.payload))
+            entry.is_permanent = returncode in PERMANENT
+            entry.is_retriable = returncode == TRY_AGAIN
+        elif listener.complaint:
+            entry.verdict, entry.error_kind, entry.error = FAILED, *listener.complaint
+            entry.is_permanent, entry.seconds = True, seconds
+        else:
+            entry.verdict, entry.result = DONE, listener.result
+            entry.seconds = seconds if seconds > 0.1 or entry.result else None  # noqa: PLR2004 - worth keeping
+            entry.label = listener.label(self.orders.mode.label)
+
+
+class _Listener:
+    """What a program says: results on standard output, words on either."""
+
+    def __init__(self, output_limit: int, result_limit: int) -> None:
+        self._tail = Tail(output_limit)
+        self._errors = Tail(min(output_limit, 4000))
+        self._line = bytearray()
+        self._result_limit = result_limit
+        self.result: str | None = None
+        self.complaint: tuple[str, str] | None = None
+
+    async def hear(self, stream: Any, is_output: bool) -> None:
+        """Read one stream until its end."""
+        while True:
+            await anyio.wait_readable(stream)
+            if not self._read(stream, is_output):
+                return
+
+    def drain(self, *streams: tuple[Any, bool]) -> None:
+        """Read what is left without waiting."""
+        for stream, is_output in streams:
+            while self._read(stream, is_output):
+                continue
+        if self._line:
+            self._take_line(bytes(self._line))
+            self._line.clear()
+
+    def _read(self, stream: Any, is_output: bool) -> bool:
+        try:
+            data = os.read(stream.fileno(), _CHUNK)
+        except (BlockingIOError, ValueError):
+            return False
+        if is_output:
+            self._sort(data)
+        else:
+            self._tail.add(data)
+            self._errors.add(data)
+        return bool(data)
+
+    def _sort(self, data: bytes) -> None:
+        *lines, rest = (bytes(self._line) + data).split(b"\n")
+        for line in lines:
+            self._take_line(line + b"\n")
+        limit = self._result_limit + 1024
+        self._line = bytearray(rest)
+        if len(rest) > limit:
+            self._tail.add(rest)
+            if rest.lstrip().startswith(b'{"result"'):
+                self.complaint = "result too large", f"result is above the limit of {self._result_limit:,} bytes"
+            self._line.clear()
+
+    def _take_line(self, line: bytes) -> None:
+        if not line.lstrip().startswith(b"{") or not self._is_result(line):
+            self._tail.add(line)
+
+    def _is_result(self, line: bytes) -> bool:
+        from stoker.sql.payload import PayloadError, decode, encode
+
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return False
+        if not isinstance(said, dict) or "result" not in said:
+            return False
+        try:
+            self.result = encode(decode(line.decode())["result"], self._result_limit, "result")
+        except (PayloadError, UnicodeDecodeError) as error:
+            kind = "result too large" if "above the limit" in str(error) else "result not JSON"
+            self.complaint = kind, str(error)
+        return True
+
+    def label(self, name: str) -> str | None:
+        """The word in the result by which the note tallies."""
+        value = json.loads(self.result) if name and self.result else None
+        found = value.get(name) if isinstance(value, dict) else None
+        return str(found)[:63] if found is not None else None
+
+    def text(self) -> str | None:
+        """All words, bounded; None when there were none."""
+        return self._tail.text() or None
+
+    def last_words(self) -> str:
+        """The last line of standard error."""
+        lines = self._errors.text().strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+async def _write(stream: Any, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(stream.fileno(), view) :]
+        except BlockingIOError:
+            await anyio.wait_writable(stream)
+        except BrokenPipeError:
+            break
+    stream.close()
+
+
+def _value(payload: str) -> Any:
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return None

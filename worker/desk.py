@@ -1,0 +1,240 @@
+"""A keeper's dealings with the database: claim, settle, give back. Blocking: called in a thread, one call at a time."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.sql.database import CommitUnknownError, Database, Parameters
+from stoker.worker.book import DONE, FAILED, RETRY, Claim, Entry, columns, runs
+from stoker.worker.orders import Orders
+from stoker.worker.pace import Pace
+
+_SLACK_SECONDS = 30.0
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A claim to be made: its token, how many tasks, from where on, and whether another claim is still running."""
+
+    token: str
+    batch: int
+    locks: int
+    mark: tuple[int, int]
+    ahead: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What became of a claim: ``entries`` have their verdicts, ``left`` stay claimed, ``free`` go back unstarted."""
+
+    claim: Claim
+    entries: Sequence[Entry]
+    left: Sequence[Entry] = ()
+    free: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a visit brought: settlements that were refused (released meanwhile), the new claim, whether we are fenced."""
+
+    stale: tuple[Settlement, ...] = ()
+    claim: Claim | None = None
+    spans: int = 0
+    last: tuple[int, int] | None = None
+    fenced: bool = False
+
+
+class Desk:
+    """One worker's statements."""
+
+    def __init__(self, orders: Orders, database: Database) -> None:
+        self._orders = orders
+        self._mode = orders.mode
+        self._database = database
+        self._is_in_doubt = False
+
+    def register(self, owner: dict[str, Any]) -> bool:
+        """Enter this worker into its fire; False when the fire is not open any more."""
+        orders = self._orders
+        entered = self._database.run(
+            "register_worker",
+            worker=orders.worker,
+            fire=orders.fire,
+            mode=self._mode.name,
+            ordinal=orders.ordinal,
+            owner=json.dumps(owner),
+            lease=orders.lease,
+        )
+        return bool(entered) or self.renew()
+
+    def renew(self) -> bool:
+        """Renew the lease; False when this worker is fenced."""
+        return bool(self._database.run("renew_worker", worker=self._orders.worker, lease=self._orders.lease))
+
+    def say_first_task(self) -> None:
+        """Record when the first task was handed over."""
+        self._database.run("first_task", worker=self._orders.worker)
+
+    def look(self) -> tuple[bool, float | None]:
+        """Whether anything is claimable, and in how many seconds the next task of this mode is due."""
+        (found,) = self._database.run("look_ready", mode=self._mode.name, versions=[self._mode.version])
+        return bool(found[0]), found[1]
+
+    def promote(self) -> None:
+        """Make what is due claimable."""
+        self._database.run("promote_due", limit=1000)
+
+    def leave(self, reason: str, **facts: Any) -> None:
+        """This worker's last word."""
+        self._database.run("leave", worker=self._orders.worker, reason=reason, **facts)
+
+    def visit(self, settlements: Sequence[Settlement], want: Want | None, tally: dict[str, int]) -> Answer:
+        """Settle and claim in one pipeline, one transaction.
+
+        Raises CommitUnknownError when the reply was lost; called again with the same, it asks before it repeats.
+        """
+        statements = [self._settling(settlement, tally) for settlement in settlements]
+        if want is not None:
+            statements.append(("claim_batch", self._claiming(want)))
+        if self._is_in_doubt and self._is_committed(settlements, want):
+            self._is_in_doubt = False
+            return self._answer((), self._reread(want) if want else None, want)
+        try:
+            results = self._database.flush(*statements)
+        except CommitUnknownError:
+            self._is_in_doubt = True
+            raise
+        self._is_in_doubt = False
+        stale = tuple(s for s, rows in zip(settlements, results, strict=False) if not rows)
+        return self._answer(stale, results[-1] if want else None, want)
+
+    def start(self, claim: Claim) -> bool:
+        """Say that a claim made ahead starts; False when it was released meanwhile."""
+        found = self._database.run("start_claim", token=claim.token, dead_after=self._dead_after())
+        claim.started = True
+        return bool(found)
+
+    def _claiming(self, want: Want) -> Parameters:
+        return {
+            "worker": self._orders.worker,
+            "token": want.token,
+            "mode": self._mode.name,
+            "version": want.version,
+            "mark_priority": want.mark[0],
+            "mark_lo": want.mark[1],
+            "locks": want.locks,
+            "batch": want.batch,
+            "lease": self._orders.lease,
+            "side_effect": self._mode.side_effect,
+            "max_attempts": self._mode.max_attempts,
+            "ahead": want.ahead,
+            "dead_after": self._dead_after(),
+        }
+
+    def _dead_after(self) -> float:
+        """Seconds after which the runner's own timer has certainly ended it."""
+        timeout = self._mode.timeout if self._mode.timeout is not None else self._orders.wall_clock
+        return (timeout if timeout is not None else _DAY_SECONDS) + self._orders.grace + _SLACK_SECONDS
+
+    def _settling(self, settlement: Settlement, tally: dict[str, int]) -> tuple[str, Parameters]:
+        claim, entries = settlement.claim, settlement.entries
+        base = {
+            "token": claim.token,
+            "step": claim.step,
+            "done": sum(entry.verdict == DONE for entry in entries),
+            "busy": sum(entry.seconds or 0.0 for entry in entries),
+        }
+        plain = [entry for entry in entries if entry.is_plain]
+        mean = sum(entry.mean for entry in plain) / max(len(plain), 1)
+        spans = [(lo, hi, spent + 1, mean) for lo, hi, spent in runs(plain)]
+        base["busy"] += mean * len(plain)
+        is_whole = len(plain) == len(entries) and not settlement.left and not settlement.free
+        if is_whole and not any(entry.output for entry in entries):
+            los, his, tries, seconds = columns(spans, 4)
+            return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
+        return "settle", {**base, **_general(settlement, spans, tally)}
+
+    def _is_committed(self, settlements: Sequence[Settlement], want: Want | None) -> bool:
+        """Whether a pipeline whose reply was lost went through: all of it did, or none."""
+        for settlement in settlements:
+            step = self._database.run("find_claim", token=settlement.claim.token)
+            if step:
+                return bool(step[0][0] != settlement.claim.step)
+            if settlement.entries:
+                entry = settlement.entries[0]
+                found = self._database.run(
+                    "find_settlement", token=settlement.claim.token, id=entry.id, attempt=entry.attempt
+                )
+                return bool(found)
+        return bool(want and self._database.run("find_claim", token=want.token))
+
+    def _reread(self, want: Want) -> list[tuple[Any, ...]]:
+        return self._database.run("reread_claim", token=want.token)
+
+    def _answer(
+        self, stale: tuple[Settlement, ...], rows: list[tuple[Any, ...]] | None, want: Want | None
+    ) -> Answer:
+        if rows is None or want is None:
+            return Answer(stale)
+        if not rows:
+            return Answer(stale, fenced=True)
+        rows = [row for row in rows if row[0] is not None]
+        if not rows:
+            return Answer(stale)
+        rows.sort(key=lambda row: (row[4], row[0]))
+        limit = self._mode.max_attempts
+        entries = [Entry(row[0], row[1], row[2] or limit, row[3] or "null") for row in rows]
+        last = max((row[4], row[6]) for row in rows)
+        claim = Claim(want.token, entries, started=len(entries) > 1 or not want.ahead)
+        return Answer(stale, claim, len({row[7] for row in rows}), last)
+
+
+def new_want(pace: Pace, room: int, version: int, *, ahead: bool, alone: bool) -> Want:
+    """The next claim under a fresh token: at most ``room`` tasks, one when they must be taken ``alone``."""
+    batch = 1 if alone else max(1, min(pace.batch, room))
+    return Want(str(uuid.uuid4()), batch, min(pace.locks, batch + 1), pace.mark, ahead, version)
+
+
+def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[str, int]) -> Parameters:
+    entries = settlement.entries
+    kept = [e for e in entries if e.verdict == DONE and not e.is_plain]
+    rows: list[tuple[Any, ...]] = [(*span, None, None) for span in spans]
+    rows += [(e.id, e.id, e.attempt, e.seconds or 0.0, e.label, e.result) for e in kept]
+    los, his, tries, seconds, labels, results = columns(rows, 6)
+    left_los, left_his, left_attempts = columns(runs(settlement.left), 3)
+    free_los, free_his, free_attempts = columns(runs(settlement.free), 3)
+    return {
+        "los": los,
+        "his": his,
+        "tries": tries,
+        "seconds": seconds,
+        "labels": labels,
+        "results": results,
+        "left_los": left_los,
+        "left_his": left_his,
+        "left_attempts": left_attempts,
+        "free_los": free_los,
+        "free_his": free_his,
+        "free_attempts": free_attempts,
+        "ended": json.dumps([_ended(e) for e in entries if e.verdict != DONE]),
+        "outputs": json.dumps([{"id": e.id, "attempt": e.attempt, "output": e.output} for e in entries if e.output]),
+        "failed": sum(e.verdict == FAILED for e in entries),
+        "retried": sum(e.verdict == RETRY for e in entries),
+        "tally": json.dumps(tally) if tally else None,
+    }
+
+
+def _ended(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "attempt": entry.attempt,
+        "verdict": entry.verdict,
+        "error_kind": entry.error_kind,
+        "error": entry.error,
+        "seconds": entry.seconds,
+        "delay": entry.delay,
+    }

@@ -1,0 +1,67 @@
+"""What a keeper is told on its standard input: one JSON line with its validated settings, so that it needs no pydantic.
+
+Times are seconds, sizes are bytes, None is "no limit". The line holds secrets (the database's URL, the environment of
+the handler); it is never logged.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stoker.sql.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class ModeOrders:
+    """The one mode a worker serves."""
+
+    name: str
+    handler: str = ""
+    command: tuple[str, ...] = ()
+    version: int = 1
+    max_attempts: int = 5
+    timeout: float | None = 600.0
+    side_effect: bool = False
+    errors: str = "redacted"
+    label: str = ""
+    backoff_base: float = 2.0
+    backoff_factor: float = 2.0
+    backoff_cap: float = 300.0
+    expected_seconds: float | None = None
+    environment: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """One worker's identity, its limits, and where its database is."""
+
+    worker: str
+    fire: int
+    ordinal: int
+    installation: str
+    folder: str
+    mode: ModeOrders
+    target: Target
+    task_cap: int | None = 25
+    wall_clock: float | None = 900.0
+    lease: float = 30.0
+    renew_every: float = 10.0
+    grace: float = 10.0
+    batch_time: float = 0.2
+    batch_limit: int = 1000
+    max_respawns: int = 5
+    linger: float = 5.0
+    output_limit: int = 64 * 1024
+    result_limit: int = 1024 * 1024
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(line: str) -> "Orders":
+        """The orders in a line that ``to_json`` made."""
+        given: dict[str, Any] = json.loads(line)
+        mode: dict[str, Any] = given.pop("mode")
+        mode["command"] = tuple(mode["command"])
+        return Orders(mode=ModeOrders(**mode), target=Target(**given.pop("target")), **given)

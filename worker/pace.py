@@ -1,0 +1,64 @@
+"""How many tasks to take next, and from where on: batches by time, span rows by need, the mark.
+
+The mark is the last place claimed from; claims go on after it, so that dead index entries at the head are not read
+again. It is rewound every second, so that urgent tasks and retries are seen.
+"""
+
+from dataclasses import dataclass
+
+BEFORE_ALL = (-(2**31) - 1, -1)
+_REWIND_SECONDS = 1.0
+_GROWTH = 4
+_MAX_BATCH_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Pace:
+    """Learns one task's time and size from what was done. Times in seconds of the monotonic clock."""
+
+    batch_time: float
+    batch_limit: int
+    expected: float | None
+    batch: int = 1
+    locks: int = 4
+    mark: tuple[int, int] = BEFORE_ALL
+    rewound_at: float = 0.0
+    _seconds: float | None = None
+    _bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._seconds = self.expected
+        if self.expected is not None:
+            self.batch = self._fitting()
+
+    def learn(self, tasks: int, seconds: float, size: int) -> None:
+        """``tasks`` took ``seconds`` in all and had ``size`` bytes of payload."""
+        if not tasks:
+            return
+        each = seconds / tasks
+        self._seconds = each if self._seconds is None else 0.5 * self._seconds + 0.5 * each
+        self._bytes = max(size / tasks, 0.8 * self._bytes)
+        self.batch = min(self._fitting(), max(self.batch, 1) * _GROWTH)
+
+    def _fitting(self) -> int:
+        by_time = self.batch_time / max(self._seconds or 0.0, 1e-7)
+        by_size = _MAX_BATCH_BYTES / max(self._bytes, 1.0)
+        return int(max(1, min(by_time, by_size, self.batch_limit)))
+
+    def saw(self, rows: int, tasks: int, asked: int, last: tuple[int, int] | None) -> None:
+        """A claim of ``asked`` tasks found ``tasks`` in ``rows`` spans, the last of them at ``last``."""
+        self.locks = max(2, min(self.batch_limit, rows * 4 if tasks < asked else rows + rows // 8))
+        self.mark = last if last is not None and tasks >= asked else BEFORE_ALL
+
+    def is_due_for_rewind(self, now: float) -> bool:
+        """Whether the mark must go back to the head; notes that it did."""
+        if now - self.rewound_at < _REWIND_SECONDS:
+            return False
+        self.rewound_at = now
+        self.mark = BEFORE_ALL
+        return True
+
+    @property
+    def is_at_head(self) -> bool:
+        """Whether the next claim looks at everything."""
+        return self.mark == BEFORE_ALL

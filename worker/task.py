@@ -1,0 +1,29 @@
+"""What a handler is given.
+
+    def resize(task: Task[dict[str, str]]) -> dict[str, int]:
+        image = open(task.payload["path"])
+        ...
+        return {"width": 640}
+"""
+
+import uuid
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Payload = TypeVar("Payload")
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Payload]):
+    """One task in one attempt. A handler returns a JSON value (or None), or raises to fail the attempt."""
+
+    id: int
+    mode: str
+    payload: Payload
+    attempt: int
+    installation: str
+
+    @property
+    def delivery_id(self) -> uuid.UUID:
+        """The same in every attempt of this task: hand it to the other side, so that it can drop a repetition."""
+        return uuid.uuid5(uuid.UUID(self.installation), f"task {self.id}")
