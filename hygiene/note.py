@@ -38,7 +38,9 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
 
 def verdict_line(facts: dict[str, Any]) -> str:
     """One line that says how it went."""
-    total = {name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")}
+    total = {
+        name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")
+    }
     if not any(total.values()) and not facts["workers"]["launched"]:
         words = "nothing to do"
     else:
@@ -46,7 +48,12 @@ def verdict_line(facts: dict[str, Any]) -> str:
         words += "".join(f", {total[n]:,} {n}" for n in ("retried", "unknown", "left") if total[n])
     if total["left"] and not total["done"] and not total["failed"]:
         words = f"hollow: {total['left']:,} waiting, none done"
-    ends = {"normal": "", "reaped": "; reaped: its orchestrator died", "interrupted": "; interrupted", "deadline": "; ended at its deadline"}
+    ends = {
+        "normal": "",
+        "reaped": "; reaped: its orchestrator died",
+        "interrupted": "; interrupted",
+        "deadline": "; ended at its deadline",
+    }
     lost = len(facts["workers"]["lost"])
     words += f"; {lost} worker{'s' if lost != 1 else ''} lost" if lost else ""
     return f"{words}{ends.get(facts['ended'], '')}, in {facts['seconds']:.1f} s"
@@ -94,7 +101,13 @@ def _workers(rows: list[tuple[Any, ...]], stillborn: list[dict[str, Any]]) -> di
     for row in rows:
         exits[row[6] or "?"] = exits.get(row[6] or "?", 0) + 1
     lost = [
-        {"worker": str(row[0]), "mode": row[1], "ordinal": row[2], "how": row[7] or "no sign of life", "host": row[14].get("host")}
+        {
+            "worker": str(row[0]),
+            "mode": row[1],
+            "ordinal": row[2],
+            "how": row[7] or "no sign of life",
+            "host": row[14].get("host"),
+        }
         for row in rows
         if row[6] == _LOST
     ]

@@ -75,9 +75,7 @@ def release(
     if not rows:
         return None
     _, unstarted, unknown, failed, charged, suspect = rows[0]
-    return Released(
-        worker.worker, worker.fire, worker.mode, error, unstarted, charged, suspect, failed, unknown
-    )
+    return Released(worker.worker, worker.fire, worker.mode, error, unstarted, charged, suspect, failed, unknown)
 
 
 def release_lost(
@@ -95,4 +93,6 @@ def release_lost(
 
 def identity(owner: Mapping[str, Any]) -> Identity:
     """The identity in an owner column, whatever else stands there."""
-    return Identity(**{field.name: owner.get(field.name, 0 if field.type in (int, "int") else "") for field in fields(Identity)})
+    return Identity(
+        **{field.name: owner.get(field.name, 0 if field.type in (int, "int") else "") for field in fields(Identity)}
+    )

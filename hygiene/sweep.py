@@ -67,6 +67,6 @@ def _promote(database: Database) -> int:
     total = 0
     while True:
         ((promoted,),) = database.run("promote_due", limit=_PROMOTE_AT_ONCE)
-        total += promoted
+        total += int(promoted)
         if promoted < _PROMOTE_AT_ONCE:
             return total

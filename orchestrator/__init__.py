@@ -1,16 +1,16 @@
 """The orchestrator decides and drives. Imported by nobody.
 
-    fire.py        one fire, step by step: close, admit, sweep, decide, fan out, barrier, close
-    admission.py   whether a fire may open, by the interlocks, under one lock
-    decide.py      from a snapshot of the queue to a plan: pure
-    snapshot.py    reads that snapshot
-    barrier.py     the wait for every worker, with the fire's deadlines
-    launchers/     what starts workers: processes of this machine
-    render.py      a note's facts as Markdown
-    progress.py    what a person sees while a fire runs
+fire.py        one fire, step by step: close, admit, sweep, decide, fan out, barrier, close
+admission.py   whether a fire may open, by the interlocks, under one lock
+decide.py      from a snapshot of the queue to a plan: pure
+snapshot.py    reads that snapshot
+barrier.py     the wait for every worker, with the fire's deadlines
+launchers/     what starts workers: processes of this machine
+render.py      a note's facts as Markdown
+progress.py    what a person sees while a fire runs
 
-    config.py      composes every room's settings from config.toml, the environment and flags
-    logs.py        structlog: human on a terminal, JSON elsewhere
-    cli.py         the command line; cli_*.py hold its groups
-    doctor.py      what is wrong here, and what to do
+config.py      composes every room's settings from config.toml, the environment and flags
+logs.py        structlog: human on a terminal, JSON elsewhere
+cli.py         the command line; cli_*.py hold its groups
+doctor.py      what is wrong here, and what to do
 """

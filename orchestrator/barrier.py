@@ -87,7 +87,9 @@ class Barrier:
         if freed is not None:
             self.say("worker lost", "warning", worker=orders.worker, how=worker.status, mode=orders.mode.name)
         elif worker.returncode and not self.database.run("find_worker", worker=orders.worker):
-            self.stillborn.append({"worker": orders.worker, "mode": orders.mode.name, "ordinal": orders.ordinal, "how": worker.status})
+            self.stillborn.append(
+                {"worker": orders.worker, "mode": orders.mode.name, "ordinal": orders.ordinal, "how": worker.status}
+            )
             self.say("worker never registered", "error", worker=orders.worker, how=worker.status)
 
     async def _clear(self) -> None:

@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A batch runner on PostgreSQL: a fire cleans up, decides, fans out workers, waits, and writes one note.",
-    epilog="Start here: stoker init, stoker enqueue hello '{\"name\": \"world\"}', stoker fire",
+    epilog='Start here: stoker init, stoker enqueue hello \'{"name": "world"}\', stoker fire',
 )
 
 
@@ -40,7 +40,9 @@ def stoker(
     config: Annotated[
         Optional[str], typer.Option("--config", "-c", help="config.toml to use; default: the nearest one upwards.")  # noqa: UP045
     ] = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: FBT002, ARG001
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,  # noqa: FBT002, ARG001
 ) -> None:
     """Keep where the configuration is; it is read when a command needs it."""
     context.obj = Session(config)

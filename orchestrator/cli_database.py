@@ -65,18 +65,27 @@ def url(context: typer.Context) -> None:
 @db.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context) -> None:
     """Open psql on the database; further arguments go to psql: stoker db psql -c 'select 1'."""
-    from stoker.sql import embedded
-
     session: Session = context.obj
     where = session.url()
-    program = shutil.which("psql") or embedded.find_program("psql")
+    program = _psql()
     if program is None:
         raise UsageError("psql is not installed here")
     arguments = [program, *([where] if where else []), *context.args]
     os.execv(program, arguments)  # noqa: S606 - becomes psql
 
 
+def _psql() -> str | None:
+    """The psql that comes with the embedded server, else the system's."""
+    from stoker.sql import embedded
+
+    try:
+        beside = embedded.find_binaries().psql
+    except embedded.EmbeddedServerError:
+        return shutil.which("psql")
+    return str(beside) if beside.exists() else shutil.which("psql")
+
+
 def _embedded(session: Session) -> Session:
-    if not session.config.database.embedded:
+    if not session.config.embedded:
         raise UsageError("a database is configured ([database] url or PG*); the embedded server is not used")
     return session

@@ -7,11 +7,13 @@ import typer
 
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
-fires = typer.Typer(no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]})
+fires = typer.Typer(
+    no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
-STARTER = '''# stoker: every key, with its default and unit, is in the reference config.toml of the project.
+STARTER = """# stoker: every key, with its default and unit, is in the reference config.toml of the project.
 
 [limits]
 fires_per_day = 6
@@ -21,7 +23,7 @@ task_cap = 25                   # tasks one worker handles before it exits
 [modes.hello]
 handler = "jobs:hello"          # found beside this file
 timeout = "1m"
-'''
+"""
 
 STARTER_JOBS = '''"""Handlers: each takes a task and returns a JSON value, or raises to fail the attempt."""
 
@@ -50,7 +52,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
     for path, text in texts.items():
         path.write_text(text, "utf-8")
         say(f"wrote {path}")
-    say("next: stoker enqueue hello '{\"name\": \"world\"}', then stoker fire")
+    say('next: stoker enqueue hello \'{"name": "world"}\', then stoker fire')
 
 
 def status(context: typer.Context, as_json: Json = False) -> None:
@@ -63,14 +65,18 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         say_json(
             {
-                "queue": [{"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued],
+                "queue": [
+                    {"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued
+                ],
                 "unknown": [{"mode": mode, "count": count} for mode, count, _ in unknown],
                 "active_fires": [fire for fire, *_ in active],
                 "last_note": {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None,
             }
         )
         return
-    say_table(("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued])
+    say_table(
+        ("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued]
+    )
     for mode, count, task in unknown:
         say(f"{count} side effect(s) of {mode} with unknown outcome, first task {task}")
     say(f"active fires: {', '.join(str(fire) for fire, *_ in active) or 'none'}")

@@ -10,7 +10,9 @@ import typer
 
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
-tasks = typer.Typer(no_args_is_help=True, help="Look at tasks.", context_settings={"help_option_names": ["-h", "--help"]})
+tasks = typer.Typer(
+    no_args_is_help=True, help="Look at tasks.", context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
@@ -60,14 +62,18 @@ def enqueue(
         new = list(read_lines(_open_lines(jsonl), mode=mode))
     else:
         if mode is None or payload is None:
-            raise UsageError("give a mode and a payload: stoker enqueue resize '{\"path\": \"a.png\"}'; or --jsonl FILE")
+            raise UsageError('give a mode and a payload: stoker enqueue resize \'{"path": "a.png"}\'; or --jsonl FILE')
         try:
             when = parse_time(at) if at else None
             when = datetime.now(UTC) + timedelta(seconds=parse_duration(delay)) if delay else when
             value = decode(payload)
         except (PayloadError, ValueError) as error:
             raise UsageError(str(error)) from None
-        new = [NewTask(mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when)]
+        new = [
+            NewTask(
+                mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when
+            )
+        ]
     with session.database.raw() as connection:
         ids = enqueue_many(connection, new, door)
     if as_json:
@@ -89,7 +95,9 @@ def _open_lines(name: str) -> Any:
 def ls(
     context: typer.Context,
     mode: Annotated[Optional[str], typer.Option(help="Only this mode.")] = None,  # noqa: UP045
-    state: Annotated[Optional[str], typer.Option(help="Only this state: queued, in_progress, done, failed, unknown.")] = None,  # noqa: UP045
+    state: Annotated[
+        Optional[str], typer.Option(help="Only this state: queued, in_progress, done, failed, unknown.")
+    ] = None,  # noqa: UP045
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only results with this label.")] = None,  # noqa: UP045
     kind: Annotated[Optional[str], typer.Option(help="Only this kind of error.")] = None,  # noqa: UP045
@@ -138,7 +146,10 @@ def show(context: typer.Context, task: int, as_json: Json = False) -> None:
             say(f"{name + ':':14}{json.dumps(value, ensure_ascii=False) if name in ('payload', 'result') else value}")
     if attempts:
         say()
-        say_table(("attempt", "fire", "verdict", "kind", "error", "at"), [(r[0], r[1], r[3], r[4], r[5], r[6]) for r in attempts])
+        say_table(
+            ("attempt", "fire", "verdict", "kind", "error", "at"),
+            [(r[0], r[1], r[3], r[4], r[5], r[6]) for r in attempts],
+        )
 
 
 @tasks.command("results")

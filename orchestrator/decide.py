@@ -23,7 +23,6 @@ class Ceilings:
 
     max_pool: int
     drain_target: float = 60.0
-    assumed_task_time: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +80,15 @@ def decide(backlogs: list[Backlog], ceilings: Ceilings) -> Plan:
 
 
 def _wanted(backlog: Backlog, ceilings: Ceilings) -> tuple[int, str]:
-    """Workers a mode asks for, and what bounds that number when the pool does not."""
+    """Workers a mode asks for, and what bounds that number when the pool does not.
+
+    A mode that was never measured may be slow: it asks for one worker a task.
+    """
     if backlog.ready <= 0:
         return 0, "empty"
     if backlog.task_cap is not None and backlog.task_cap <= 0:
         return 0, "task_cap"
-    each = ceilings.assumed_task_time if backlog.seconds_each is None else backlog.seconds_each
+    each = ceilings.drain_target if backlog.seconds_each is None else backlog.seconds_each
     by_time = math.ceil(backlog.ready * each / ceilings.drain_target)
     by_cap = 0 if backlog.task_cap is None else math.ceil(backlog.ready / backlog.task_cap)
     need = min(max(by_time, by_cap, 1), backlog.ready)

@@ -27,6 +27,7 @@ from stoker.orchestrator.progress import Progress
 from stoker.sql.database import Database
 from stoker.worker.orders import Orders
 
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a call to fire ended: the fire's number, why it was refused if it was, whether this process closed it."""
@@ -100,7 +101,9 @@ class Fire:
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:
         seen = snapshot.read(self._database, self._config, self._asked.modes)
         plan = decide(seen.backlogs, ceilings(self._config))
-        recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts()))
+        recorded = self._database.run(
+            "record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts())
+        )
         if not recorded:
             raise RuntimeError(f"fire {fire} was closed by somebody else while it planned")
         return plan, seen.unserved

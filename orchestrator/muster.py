@@ -27,9 +27,7 @@ def muster(
 
 def ceilings(config: Config) -> Ceilings:
     """What bounds a plan."""
-    return Ceilings(
-        config.limits.max_pool, config.plan.drain_target_seconds, config.plan.assumed_task_time_seconds
-    )
+    return Ceilings(config.limits.max_pool, config.plan.drain_target_seconds)
 
 
 def code_version(config: Config) -> str | None:
@@ -43,9 +41,7 @@ def tighter(*limits: float | None) -> float | None:
     return min(given) if given else None
 
 
-def _orders(
-    config: Config, target: Target, mode: ModeOrders, fire: int, ordinal: int, installation: str
-) -> Orders:
+def _orders(config: Config, target: Target, mode: ModeOrders, fire: int, ordinal: int, installation: str) -> Orders:
     worker, settings = config.worker, config.modes[mode.name]
     cap = tighter(settings.task_cap, config.limits.task_cap)
     return Orders(

@@ -63,7 +63,8 @@ def _modes(modes: list[dict[str, Any]]) -> list[str]:
     ]
     lines = _table(("mode", "done", "failed", "retried", "unknown", "left", "not due", "workers", "time"), rows)
     tallies = [
-        f"- {inert(mode['mode'])}: " + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
+        f"- {inert(mode['mode'])}: "
+        + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
         for mode in modes
         if mode["tally"]
     ]
@@ -104,7 +105,9 @@ def _hygiene(swept: dict[str, Any]) -> list[str]:
         freed = ", ".join(
             f"{one[name]} {name}" for name in ("unstarted", "charged", "suspect", "failed", "unknown") if one[name]
         )
-        lines.append(f"- released worker {one['worker']} of fire {one['fire']} ({inert(one['reason'])}): {freed or 'nothing held'}")
+        lines.append(
+            f"- released worker {one['worker']} of fire {one['fire']} ({inert(one['reason'])}): {freed or 'nothing held'}"
+        )
     if swept.get("ghosts"):
         lines.append(f"- ended {len(swept['ghosts'])} ghost process(es): {inert(', '.join(swept['ghosts']), 300)}")
     return lines
@@ -113,8 +116,5 @@ def _hygiene(swept: dict[str, Any]) -> list[str]:
 def _plan(plan: dict[str, Any] | None) -> list[str]:
     if not plan:
         return []
-    rows = [
-        (inert(s["mode"]), f"{s['backlog']:,}", s["workers"], s["wanted"], s["ceiling"])
-        for s in plan["shares"]
-    ]
+    rows = [(inert(s["mode"]), f"{s['backlog']:,}", s["workers"], s["wanted"], s["ceiling"]) for s in plan["shares"]]
     return _table(("mode", "backlog", "workers", "wanted", "bound by"), rows)

@@ -40,7 +40,7 @@ class Session:
 
     def url(self, *, start: bool = True) -> str:
         """The database's URL; an embedded server is started if it must be."""
-        if not self.config.database.embedded:
+        if not self.config.embedded:
             return self.config.database.url
         from stoker.sql import embedded
 
@@ -68,7 +68,7 @@ class Session:
         database = Database(target, patience_seconds=self.config.database.connect_timeout_seconds)
         database.wait()
         with database.raw() as connection:
-            if self.config.database.embedded and version(connection, target.schema) == 0:
+            if self.config.embedded and version(connection, target.schema) == 0:
                 migrate(target.url, target.schema)
             check_version(connection, target.schema)
         return database

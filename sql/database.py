@@ -23,7 +23,10 @@ Parameters = dict[str, Any]
 
 # Deadlock, serialization failure, lock and statement timeout, read-only server, shutdown, too many connections.
 TRANSIENT = frozenset({"40P01", "40001", "55P03", "57014", "25006", "57P01", "57P02", "57P03", "53300"})
-_REFUSED = frozenset({"28", "3D"})
+
+
+StatementError = psycopg.Error
+"""What the server refuses for good: a missing table, a missing right, a broken rule."""
 
 
 class DatabaseUnreachableError(Exception):
@@ -45,7 +48,7 @@ def connect(target: Target, application: str = "stoker") -> psycopg.Connection[t
             application_name=application,
             tcp_user_timeout=int(target.statement_timeout * 1000),
             keepalives_idle=30,
-            **({"options": target.options()} if target.session_options else {}),
+            options=target.options(),
         )
     except psycopg.Error as error:
         raise DatabaseUnreachableError(_words(error)) from None
@@ -93,6 +96,10 @@ class Database:
         with self._lock:
             yield self._connected()
 
+    def wait(self) -> None:
+        """Connect, within the patience; raises DatabaseUnreachableError."""
+        self._patiently(self._connected, repeatable=True)
+
     def close(self) -> None:
         """Close the connection; the next use makes a new one."""
         with self._lock:
@@ -115,7 +122,8 @@ class Database:
         connection = self._connected()
         with connection.pipeline():
             cursors = [
-                connection.execute(load(name, self.target.schema), parameters or None) for name, parameters in statements
+                connection.execute(load(name, self.target.schema), parameters or None)
+                for name, parameters in statements
             ]
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
@@ -140,7 +148,8 @@ class Database:
             stop=tenacity.stop_after_delay(self._patience_seconds),
         )
         try:
-            return retrying(self._attempt, attempt, repeatable=repeatable)
+            result: Result = retrying(self._attempt, attempt, repeatable=repeatable)
+            return result
         except tenacity.RetryError as error:
             raise DatabaseUnreachableError(_words(error.last_attempt.exception() or error)) from None
 

@@ -5,7 +5,7 @@ rather than queue behind a reader and hold everybody else up.
 import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -88,7 +88,9 @@ def check_version(connection: psycopg.Connection[Any], schema: str) -> None:
     if there == 0:
         raise SchemaVersionError(f"schema {schema!r} has no stoker in it. Run: stoker migrate")
     if there < wanted:
-        raise SchemaVersionError(f"schema {schema!r} is at version {there}, this stoker needs {wanted}. Run: stoker migrate")
+        raise SchemaVersionError(
+            f"schema {schema!r} is at version {there}, this stoker needs {wanted}. Run: stoker migrate"
+        )
     raise SchemaVersionError(
         f"schema {schema!r} is at version {there}, newer than this stoker ({wanted}). Install the newer stoker."
     )
@@ -98,7 +100,7 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(hashtextextended('stoker migrate ' || %s, 0))", (schema,))
         if connection.execute("select 1 from pg_namespace where nspname = %s", (schema,)).fetchone() is None:
-            connection.execute(cast("LiteralString", f"create schema {quote_identifier(schema)}"))
+            connection.execute((f"create schema {quote_identifier(schema)}"))
         connection.execute(load("create_migrations", schema))
 
 
@@ -121,7 +123,7 @@ def _apply(connection: psycopg.Connection[Any], schema: str, migration: Migratio
                 " migration must never be edited: restore its text, and write a new one."
             )
         return False
-    connection.execute(cast("LiteralString", in_schema(migration.text, schema)))
+    connection.execute((in_schema(migration.text, schema)))
     entry = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}
     connection.execute(load("record_migration", schema), entry)
     return True

@@ -1,7 +1,5 @@
 """The partitions of the tables that grow: made ahead of need, ten million ids each."""
 
-from typing import LiteralString, cast
-
 from stoker.sql.database import Database, Transaction
 from stoker.sql.query import in_schema
 
@@ -29,6 +27,6 @@ def _add(tx: Transaction, schema: str, first: int, last: int) -> int:
                 f"create table if not exists {part} (like stoker.{table} including all)",
                 f"alter table stoker.{table} attach partition {part} for values {bounds}",
             ):
-                tx.connection.execute(cast("LiteralString", in_schema(statement, schema)))
+                tx.connection.execute((in_schema(statement, schema)))
             added += 1
     return added

@@ -7,7 +7,7 @@ the place of ``stoker.`` and writes the parameters as psycopg wants them.
 import re
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import LiteralString
 
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
@@ -34,4 +34,4 @@ def load(name: str, schema: str) -> LiteralString:
     if _PARAMETER.search(text):
         text = _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
         schema = schema.replace("%", "%%")
-    return cast("LiteralString", in_schema(text, schema))
+    return in_schema(text, schema)

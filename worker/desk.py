@@ -142,16 +142,15 @@ class Desk:
 
     def _settling(self, settlement: Settlement, tally: dict[str, int]) -> tuple[str, Parameters]:
         claim, entries = settlement.claim, settlement.entries
-        base = {
-            "token": claim.token,
-            "step": claim.step,
-            "done": sum(entry.verdict == DONE for entry in entries),
-            "busy": sum(entry.seconds or 0.0 for entry in entries),
-        }
         plain = [entry for entry in entries if entry.is_plain]
         mean = sum(entry.mean for entry in plain) / max(len(plain), 1)
         spans = [(lo, hi, spent + 1, mean) for lo, hi, spent in runs(plain)]
-        base["busy"] += mean * len(plain)
+        base: Parameters = {
+            "token": claim.token,
+            "step": claim.step,
+            "done": sum(entry.verdict == DONE for entry in entries),
+            "busy": mean * len(plain) + sum(entry.seconds or 0.0 for entry in entries),
+        }
         is_whole = len(plain) == len(entries) and not settlement.left and not settlement.free
         if is_whole and not any(entry.output for entry in entries):
             los, his, tries, seconds = columns(spans, 4)
@@ -175,9 +174,7 @@ class Desk:
     def _reread(self, want: Want) -> list[tuple[Any, ...]]:
         return self._database.run("reread_claim", token=want.token)
 
-    def _answer(
-        self, stale: tuple[Settlement, ...], rows: list[tuple[Any, ...]] | None, want: Want | None
-    ) -> Answer:
+    def _answer(self, stale: tuple[Settlement, ...], rows: list[tuple[Any, ...]] | None, want: Want | None) -> Answer:
         if rows is None or want is None:
             return Answer(stale)
         if not rows:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -184,8 +185,10 @@ class Keeper:
         running = [claim for claim in self.book.claims if not claim.is_over]
         alone = self.orders.mode.side_effect
         cap = self.orders.task_cap
-        room = self.orders.batch_limit if cap is None else cap - self.handled - sum(
-            not entry.verdict for claim in running for entry in claim.entries
+        room = (
+            self.orders.batch_limit
+            if cap is None
+            else cap - self.handled - sum(not entry.verdict for claim in running for entry in claim.entries)
         )
         if room <= 0 and not running:
             self._stop("cap")
@@ -235,7 +238,7 @@ class Keeper:
             if not claim.started:
                 if self.book.fed:
                     return
-                if not await self._insist(lambda claim=claim: self.desk.start(claim)):
+                if not await self._insist(partial(self.desk.start, claim)):
                     self._stop("fenced")
                     return
             if not self.handled and not self.book.fed:

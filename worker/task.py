@@ -1,9 +1,9 @@
 """What a handler is given.
 
-    def resize(task: Task[dict[str, str]]) -> dict[str, int]:
-        image = open(task.payload["path"])
-        ...
-        return {"width": 640}
+def resize(task: Task[dict[str, str]]) -> dict[str, int]:
+    image = open(task.payload["path"])
+    ...
+    return {"width": 640}
 """
 
 import uuid

@@ -1,0 +1,115 @@
+"""What is wrong here, and what to do: configuration, database, schema version, clock skew, handlers."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stoker.hygiene.process import spawn
+from stoker.orchestrator.config import Config
+from stoker.orchestrator.config_errors import ConfigError
+from stoker.orchestrator.session import Session
+from stoker.sql.database import DatabaseUnreachableError
+from stoker.sql.migrate import SchemaVersionError
+
+_SKEW_SECONDS = 5.0
+_IMPORT_SECONDS = 30.0
+_PROBE = (
+    "import importlib, sys; sys.path.insert(0, sys.argv[2]); m, _, a = sys.argv[1].partition(':');"
+    " o = importlib.import_module(m); [o := getattr(o, p) for p in a.split('.')]; assert callable(o), 'not callable'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: ``ok`` is None when it could not be made. The text says what was found, or what to do."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+def examine(session: Session) -> list[Finding]:
+    """Every check, in the order in which one needs the other."""
+    try:
+        config = session.config
+    except ConfigError as error:
+        return [Finding("configuration", False, str(error))]
+    found = [Finding("configuration", True, f"{config.path}, {len(config.modes)} mode(s)")]
+    found += [Finding("configuration", False, warning) for warning in config.warnings]
+    found += list(_database(session))
+    found += [_handler(config, name) for name in config.modes]
+    return found
+
+
+def _database(session: Session) -> Iterator[Finding]:
+    try:
+        database = session.database
+    except (DatabaseUnreachableError, SchemaVersionError) as error:
+        what = "schema" if isinstance(error, SchemaVersionError) else "database"
+        yield Finding(
+            what, False, str(error) if what == "schema" else f"{error}. Check [database] url, and that it runs."
+        )
+        return
+    ((version, now),) = database.run("server_facts")
+    yield Finding(
+        "database", True, f"PostgreSQL {version}, {'embedded' if session.config.embedded else 'configured'}"
+    )
+    yield Finding("schema", True, f"{database.target.schema} is at the version this stoker needs")
+    skew = abs((datetime.now(UTC) - now).total_seconds())
+    text = f"this host's clock and the database's differ by {skew:.1f} s"
+    yield Finding(
+        "clock",
+        skew < _SKEW_SECONDS,
+        text if skew < _SKEW_SECONDS else f"{text}. Leases use the database's; set the host's right.",
+    )
+    yield from _other_interlocks(session)
+
+
+def _other_interlocks(session: Session) -> Iterator[Finding]:
+    rows = session.database.run("last_interlocks")
+    if rows:
+        limits = session.config.limits
+        recorded, fire = rows[0]
+        mine = {"fires_per_day": limits.fires_per_day, "max_pool": limits.max_pool, "task_cap": limits.task_cap}
+        other = {name: value for name, value in mine.items() if recorded.get(name) != value}
+        text = (
+            f"as in the last fire ({fire})"
+            if not other
+            else f"differ from those of the last fire ({fire}): {', '.join(other)}. Is another host's config.toml older?"
+        )
+        yield Finding("interlocks", not other, text)
+
+
+def _handler(config: Config, name: str) -> Finding:
+    mode = config.modes[name]
+    if mode.command:
+        program = mode.command[0]
+        beside = str(config.folder / program) if os.sep in program else program
+        found = shutil.which(beside)
+        return Finding(
+            f"mode {name}", found is not None, found or f"program {program!r} is not found or not executable"
+        )
+    probe = spawn(
+        [sys.executable, "-P", "-c", _PROBE, mode.handler, str(config.folder)],
+        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", *mode.env) if name in os.environ},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        die_with_parent=True,
+    )
+    try:
+        _, said = probe.popen.communicate(timeout=_IMPORT_SECONDS)
+    except subprocess.TimeoutExpired:
+        probe.popen.kill()
+        return Finding(f"mode {name}", False, f"{mode.handler} takes more than {_IMPORT_SECONDS:.0f} s to import")
+    if probe.popen.returncode == 0:
+        return Finding(f"mode {name}", True, f"{mode.handler} imports")
+    last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it ended without a word"]
+    return Finding(
+        f"mode {name}",
+        False,
+        f"{mode.handler} does not import: {last[0][:200]}. It is looked for in {config.folder} and in the environment.",
+    )

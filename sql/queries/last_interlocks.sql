@@ -1,0 +1,1 @@
+select interlocks, fire from stoker.fires order by fire desc limit 1
