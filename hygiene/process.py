@@ -46,23 +46,28 @@ class Child:
     def poll(self) -> int | None:
         """Look, and reap it if it has ended."""
         if self.popen.poll() is not None:
-            self._forget()
+            _owned.discard(self.pid)
         return self.popen.returncode
 
     async def wait(self) -> int:
-        """Wait for its end, and reap it."""
+        """Wait for its end, and reap it. One waiter at a time."""
         while self.poll() is None:
             if self._pidfd >= 0:
                 await anyio.wait_readable(self._pidfd)
             else:
                 await anyio.sleep(_POLL_SECONDS)
+        self.close()
         return self.popen.returncode
 
-    def _forget(self) -> None:
-        _owned.discard(self.pid)
+    def close(self) -> None:
+        """Let the pidfd go. Not before a waiter has woken: a closed descriptor wakes nobody."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+
+    def __del__(self) -> None:
+        """A child that nobody waited for leaves no descriptor behind."""
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)

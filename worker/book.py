@@ -12,7 +12,7 @@ DONE, FAILED, RETRY, UNKNOWN = "done", "failed", "retry", "unknown"
 class Entry:
     """One claimed task. ``number`` is its place in the runner's feed; 0: not fed.
 
-    ``seconds`` is a time worth keeping; ``mean`` that of the tasks it was finished with; ``delay`` that until a retry.
+    What the runner ``said`` becomes the ``verdict`` when it counts the task as finished. ``seconds`` is a time worth keeping; ``mean`` that of the tasks it was finished with; ``delay`` that until a retry.
     ``is_permanent`` and ``is_retriable`` are what the handler itself said of a failure.
     """
 
@@ -21,6 +21,7 @@ class Entry:
     max_attempts: int
     payload: str
     number: int = 0
+    said: str | None = None
     verdict: str | None = None
     seconds: float | None = None
     mean: float = 0.0
@@ -101,7 +102,7 @@ class Book:
         passed: list[Entry] = []
         while self.fed and self.fed[0].number <= finished:
             entry = self.fed.popleft()
-            entry.verdict = entry.verdict or DONE
+            entry.verdict = entry.said or DONE
             passed.append(entry)
         return passed
 

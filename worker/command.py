@@ -117,11 +117,11 @@ class CommandPen:
     def bury(self) -> Death:
         """The task that was ended, if any; what was not started is unfed again."""
         victim, self._current = self._current, None
-        self.harvest()
+        over = self.harvest()
         self._waiting.clear()
         self.book.take_back()
         self._exists = False
-        return Death(self._how or "ended", victim)
+        return Death(self._how or "ended", victim, over)
 
     def close(self) -> None:
         """Nothing is kept open between tasks."""
@@ -136,7 +136,7 @@ class CommandPen:
         try:
             child = self._child = self._spawn(entry)
         except OSError as error:
-            entry.verdict, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
+            entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
         listener = _Listener(self.orders.output_limit, self.orders.result_limit)
         with anyio.CancelScope() as scope:
@@ -178,15 +178,15 @@ class CommandPen:
         entry.mean = seconds
         entry.output = listener.text()
         if returncode != 0:
-            entry.verdict, entry.error_kind, entry.seconds = FAILED, self._how, seconds
+            entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
             entry.error = stored(listener.last_words() or self._how, self.orders.mode.errors, _value(entry.payload))
             entry.is_permanent = returncode in PERMANENT
             entry.is_retriable = returncode == TRY_AGAIN
         elif listener.complaint:
-            entry.verdict, entry.error_kind, entry.error = FAILED, *listener.complaint
+            entry.said, entry.error_kind, entry.error = FAILED, *listener.complaint
             entry.is_permanent, entry.seconds = True, seconds
         else:
-            entry.verdict, entry.result = DONE, listener.result
+            entry.said, entry.result = DONE, listener.result
             entry.seconds = seconds if seconds > 0.1 or entry.result else None  # noqa: PLR2004 - worth keeping
             entry.label = listener.label(self.orders.mode.label)
 

@@ -128,8 +128,8 @@ class Keeper:
             return
         if not self.pen.dead or not self.pen.exists:
             return
-        self._collect()
         death = self.pen.bury()
+        self._count(death.over)
         self.journal.say("runner ended", "warning", how=death.how, task=death.entry.id if death.entry else None)
         if death.entry:
             self._charge(death.entry, death.how)
@@ -157,7 +157,10 @@ class Keeper:
             entry.verdict, entry.delay = RETRY, self._backoff.jittered(entry.attempt)
 
     def _collect(self) -> None:
-        over = self.pen.harvest()
+        self._count(self.pen.harvest())
+
+    def _count(self, over: list[Entry]) -> None:
+        """Tasks that are over: judge the failed ones, and learn from all."""
         for entry in over:
             if entry.verdict == FAILED:
                 self._judge(entry)
@@ -353,8 +356,8 @@ class Keeper:
         while self.pen.exists and not self.pen.dead:
             await self._pause()
         if self.pen.exists:
-            self._collect()
             death = self.pen.bury()
+            self._count(death.over)
             if death.entry:
                 self._charge(death.entry, death.how)
         rest = [_parting(claim, Settlement) for claim in self.book.claims]

@@ -25,10 +25,11 @@ _TIMER_SLACK_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Death:
-    """How a runner ended: "SIGKILL", "exit status 3"; and the task it was running, if any."""
+    """How a runner ended: "SIGKILL", "exit status 3"; the task it was running, if any; what it had finished till then."""
 
     how: str
     entry: Entry | None
+    over: list[Entry]
 
 
 @dataclass(slots=True)
@@ -164,17 +165,17 @@ class Pen:
     def bury(self) -> Death:
         """What a dead runner leaves: its verdicts are in the book, the rest of what it was fed is unfed again."""
         child = self._require()
-        self.harvest()
+        over = self.harvest()
         at = self._slate.running() if self._slate else None
         victim = self.book.find(at[0]) if at else None
-        if victim is not None and victim.verdict is not None:
-            self.book.finish(victim.number)
+        if victim is not None and victim.said is not None:
+            over += self.book.finish(victim.number)
             victim = None
         if victim is not None and self._ear is not None:
             victim.output = self._ear.take(victim.number)
         self.book.take_back()
         self.close()
-        return Death(describe_exit(child.returncode), victim)
+        return Death(describe_exit(child.returncode), victim, over)
 
     def close(self) -> None:
         """Let the pipes and the page go."""
@@ -235,10 +236,10 @@ class Pen:
         match message:
             case ["done", number, result, label, seconds]:
                 if entry := self.book.find(number):
-                    entry.verdict, entry.result, entry.label, entry.seconds = DONE, result, label, seconds
+                    entry.said, entry.result, entry.label, entry.seconds = DONE, result, label, seconds
             case ["failed", number, kind, text, permanent, seconds]:
                 if entry := self.book.find(number):
-                    entry.verdict, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
+                    entry.said, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
                     entry.is_permanent = permanent
             case ["ready"]:
                 self.ready = True
