@@ -15,9 +15,7 @@ def leases_are_judged(database: Database, lease_seconds: float) -> bool:
     A leap is seen by the offset between the database's clock and the time since this host's boot, which nobody sets:
     each pass compares it with the offset that any earlier pass on this boot has noted.
     """
-    ((before, now),) = database.run(
-        "see_host", boot_id=mine().boot_id, host=socket.gethostname(), since_boot=_since_boot()
-    )
+    ((before, now),) = database.run("see_host", boot_id=mine().boot_id, host=socket.gethostname(), since_boot=_since_boot())
     if before is not None and abs(now - before) > _LEAP_SECONDS:
         database.run("note_leap")
     ((judged,),) = database.run("judge_leases", lease=lease_seconds)

@@ -10,9 +10,7 @@ _LOST = "lost"
 
 def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dict[str, Any]:
     """The facts of a closed ``fire``, as JSON values; every count is a sum over rows of this database."""
-    ((_, lane, key, reason, opened_at, closing_at, closed_at, code_version, plan, sweep),) = tx.run(
-        "closed_fire", fire=fire
-    )
+    ((_, lane, key, reason, opened_at, closing_at, closed_at, code_version, plan, sweep),) = tx.run("closed_fire", fire=fire)
     workers = tx.run("fire_workers", fire=fire)
     facts: dict[str, Any] = {
         "version": VERSION,
@@ -38,9 +36,7 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
 
 def verdict_line(facts: dict[str, Any]) -> str:
     """One line that says how it went."""
-    total = {
-        name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")
-    }
+    total = {name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")}
     if not any(total.values()) and not facts["workers"]["launched"]:
         words = "nothing to do"
     else:
@@ -124,15 +120,17 @@ def _workers(rows: list[tuple[Any, ...]], stillborn: list[dict[str, Any]]) -> di
 
 def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[dict[str, Any]]:
     """What a person must do or know, most urgent first."""
-    needs: list[dict[str, Any]] = []
-    for text in facts["workers"]["broken"]:
-        needs.append({"what": "handler cannot run", "text": f"{text}. Repair the handler; its tasks are untouched."})
+    needs = [
+        {"what": "handler cannot run", "text": f"{text}. Repair the handler; its tasks are untouched."}
+        for text in facts["workers"]["broken"]
+    ]
     for mode, count, task in tx.run("unknown_counts"):
         text = f"{count} side effect(s) of {mode} with unknown outcome, first task {task}. See: stoker tasks ls --state unknown"
         needs.append({"what": "unknown outcome", "text": text})
     for mode in facts["modes"]:
         if mode["failed"]:
-            text = f"{mode['failed']} task(s) of {mode['mode']} failed for good. See: stoker tasks ls --mode {mode['mode']} --state failed"
+            name = mode["mode"]
+            text = f"{mode['failed']} task(s) of {name} failed for good. See: stoker tasks ls --mode {name} --state failed"
             needs.append({"what": "failed for good", "text": text})
     for mode, version, count in unserved:
         text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs"

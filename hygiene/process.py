@@ -100,7 +100,7 @@ def spawn(
         pass_fds=tuple(pass_fds),
         close_fds=True,
         start_new_session=True,
-        preexec_fn=_Preparation(os.getpid(), die_with_parent),  # noqa: PLW1509 - nothing but prctl and signals
+        preexec_fn=_Preparation(os.getpid(), die_with_parent),
     )
     _owned.add(popen.pid)
     return Child(popen, _open_pidfd(popen.pid))

@@ -1,10 +1,10 @@
-"""The section [hygiene] of config.toml."""
+"""The section of config.toml that belongs to this room: [hygiene]."""
 
-from stoker.sql.settings import PositiveDuration, Section, key
+from stoker.sql.settings import LastingDuration, Section
 
 
 class HygieneSettings(Section):
     """When a fire counts as stranded, and whether ghosts are ended."""
 
-    fire_lease_seconds: PositiveDuration = key("fire_lease", "30s")
+    fire_lease_seconds: LastingDuration = 30.0
     reap_ghosts: bool = True

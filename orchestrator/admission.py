@@ -62,9 +62,7 @@ def admit(database: Database, request: Request) -> Admission:
 
 def _admit(tx: Transaction, request: Request) -> Admission:
     tx.run("lock_lane", lane=request.lane)
-    (standing,) = tx.rows(
-        Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key
-    )
+    (standing,) = tx.rows(Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key)
     if standing.taken is not None:
         return _again(tx, standing.taken)
     refusal = refuse(standing, request.interlocks)

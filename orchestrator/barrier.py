@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.to_thread import run_sync
 
 from stoker.hygiene.close import DEADLINE, INTERRUPTED, NORMAL
@@ -55,7 +56,7 @@ class Barrier:
                             worker = self.launcher.start(each)
                             self.workers.append(worker)
                             pool.start_soon(self._attend, worker)
-                            await anyio.sleep(0)
+                            await anyio.lowlevel.checkpoint()
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._clear()

@@ -84,7 +84,7 @@ def _claim(scratch: _Scratch, fire: int) -> tuple[bool, str]:
         return first, {row[0] for row in other}
 
     first, second = scratch.one.in_transaction(both)
-    ok = len(first) == len(second) == 10 and not first & second  # noqa: PLR2004 - half of the twenty each
+    ok = len(first) == len(second) == 10 and not first & second
     return (
         ok,
         f"two connections at once took {len(first)} + {len(second)} of 20 tasks, {len(first & second)} of them twice",
@@ -123,7 +123,7 @@ def _worker_limits(session: Session) -> tuple[bool, str]:
     text = f"task_cap {limits.task_cap or 'none'}, wall_clock {limits.wall_clock_seconds or 'none'} s"
     return (
         ok,
-        f"{text}; workers here have left at their cap {exits.get('cap', 0)} times, at their clock {exits.get('clock', 0)} times",
+        f"{text}; here {exits.get('cap', 0)} workers have left at their cap, {exits.get('clock', 0)} at their clock",
     )
 
 
@@ -136,7 +136,7 @@ def _fire_limits(scratch: _Scratch, session: Session) -> tuple[bool, str]:
     ok = refusal is not None and "daily cap" in refusal and limits.fires_per_day is not None
     return (
         ok,
-        f"a second fire under a cap of 1 was refused; here fires_per_day {limits.fires_per_day or 'none'}, max_pool {limits.max_pool}",
+        f"a second under a cap of 1 was refused; here fires_per_day {limits.fires_per_day or 'none'}, max_pool {limits.max_pool}",
     )
 
 
@@ -145,9 +145,7 @@ def _notes(scratch: _Scratch) -> tuple[bool, str]:
     first = close_fire(scratch.one, Seen(fire), replace(scratch.terms, ended=NORMAL))
     second = close_fire(scratch.two, Seen(fire), replace(scratch.terms, ended=NORMAL))
     notes = scratch.one.run("find_note", fire=fire)
-    return first and not second and len(
-        notes
-    ) == 1, "a fire closed twice has one note; the second closer changed nothing"
+    return first and not second and len(notes) == 1, "a fire closed twice has one note; the second closer changed nothing"
 
 
 def _watcher() -> tuple[bool, str]:

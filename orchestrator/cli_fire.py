@@ -137,9 +137,7 @@ def _print(value: dict[str, Any], words: str, as_json: bool) -> None:
 def _known(session: Session, modes: list[str] | None) -> frozenset[str]:
     unknown = sorted(set(modes or ()) - set(session.config.modes))
     if unknown:
-        raise UsageError(
-            f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}"
-        )
+        raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
     return frozenset(modes or ())
 
 

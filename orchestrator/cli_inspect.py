@@ -7,9 +7,7 @@ import typer
 
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
-fires = typer.Typer(
-    no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]}
-)
+fires = typer.Typer(no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]})
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
@@ -65,18 +63,14 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         say_json(
             {
-                "queue": [
-                    {"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued
-                ],
+                "queue": [{"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued],
                 "unknown": [{"mode": mode, "count": count} for mode, count, _ in unknown],
                 "active_fires": [fire for fire, *_ in active],
                 "last_note": {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None,
             }
         )
         return
-    say_table(
-        ("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued]
-    )
+    say_table(("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued])
     for mode, count, task in unknown:
         say(f"{count} side effect(s) of {mode} with unknown outcome, first task {task}")
     say(f"active fires: {', '.join(str(fire) for fire, *_ in active) or 'none'}")

@@ -10,9 +10,7 @@ import typer
 
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
-tasks = typer.Typer(
-    no_args_is_help=True, help="Look at tasks.", context_settings={"help_option_names": ["-h", "--help"]}
-)
+tasks = typer.Typer(no_args_is_help=True, help="Look at tasks.", context_settings={"help_option_names": ["-h", "--help"]})
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
@@ -69,11 +67,7 @@ def enqueue(
             value = decode(payload)
         except (PayloadError, ValueError) as error:
             raise UsageError(str(error)) from None
-        new = [
-            NewTask(
-                mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when
-            )
-        ]
+        new = [NewTask(mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when)]
     with session.database.raw() as connection:
         ids = enqueue_many(connection, new, door)
     if as_json:
@@ -95,9 +89,7 @@ def _open_lines(name: str) -> Any:
 def ls(
     context: typer.Context,
     mode: Annotated[Optional[str], typer.Option(help="Only this mode.")] = None,  # noqa: UP045
-    state: Annotated[
-        Optional[str], typer.Option(help="Only this state: queued, in_progress, done, failed, unknown.")
-    ] = None,  # noqa: UP045
+    state: Annotated[str | None, typer.Option(help="Only this state: queued, in_progress, done, failed, unknown.")] = None,
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only results with this label.")] = None,  # noqa: UP045
     kind: Annotated[Optional[str], typer.Option(help="Only this kind of error.")] = None,  # noqa: UP045

@@ -1,46 +1,44 @@
-"""The configuration: every room's settings, composed. Flags go before the environment, before the file, before defaults.
+"""The configuration of a command: every room's settings, composed. Flags > environment > file > defaults.
 
-Bad configuration stops the start, with the file, the key's path, and what was meant. A value is never shown: it may be
-a secret.
+config_layers.py   where values come from
+config_names.py    what was meant by a name that is not known
+config_errors.py   what is wrong, without quoting what may be secret
+config_masking.py  a database URL fit to be shown
 """
 
-import os
-import stat
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from stoker.hygiene.settings import HygieneSettings
-from stoker.orchestrator.config_errors import ConfigError, Problem, explain, unknown_key
-from stoker.orchestrator.settings import CodeSettings, LimitSettings, LogSettings, PlanSettings
-from stoker.sql.settings import DatabaseSettings, QueueSettings
+from stoker.orchestrator.config_errors import ConfigError, Problem, path_of, problems_of
+from stoker.orchestrator.config_layers import (
+    DEFAULT,
+    Layer,
+    find,
+    from_environment,
+    from_file,
+    from_flags,
+    libpq_knows,
+    read_document,
+)
+from stoker.orchestrator.config_masking import MASK, masked_url
+from stoker.orchestrator.config_names import MODES, check_document
+from stoker.orchestrator.config_secrets import others_can_write, resolve_url
+from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, keys_of
+from stoker.sql.settings import DatabaseSettings, QueueSettings, Section
+from stoker.sql.units import format_duration
 from stoker.worker.settings import MODE_NAME, ModeSettings, WorkerSettings
 
-SECTIONS: dict[str, type[BaseModel]] = {
-    "database": DatabaseSettings,
-    "limits": LimitSettings,
-    "worker": WorkerSettings,
-    "queue": QueueSettings,
-    "hygiene": HygieneSettings,
-    "plan": PlanSettings,
-    "log": LogSettings,
-    "code": CodeSettings,
-}
-_OWN_VARIABLES = frozenset(
-    {"STOKER_CONFIG", "STOKER_ENABLED", "STOKER_WORKER", "STOKER_INSTALLATION", "STOKER_FIRE", "STOKER_MODE"}
-    | {"STOKER_TASK", "STOKER_ATTEMPT", "STOKER_DELIVERY_ID"}
-)
-_LIBPQ = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")
-_SECRET_KEYS = frozenset({"database.url"})
+__all__ = ["Config", "ConfigError", "Problem", "effective", "load"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration in effect."""
+    """The configuration in effect: a section each, the modes by name, and what is worth a warning."""
 
     path: Path
     database: DatabaseSettings
@@ -52,200 +50,131 @@ class Config:
     log: LogSettings
     code: CodeSettings
     modes: dict[str, ModeSettings]
-    embedded: bool
     warnings: tuple[str, ...] = ()
-    sources: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def folder(self) -> Path:
         """Where config.toml lies; handlers are found here."""
         return self.path.parent
 
-    def source(self, key: str) -> str:
-        """Where the value of ``section.key`` comes from: file, environment, flag or default."""
-        return self.sources.get(key, "default")
+    @property
+    def embedded(self) -> bool:
+        """Nobody said where the database is, so stoker runs its own."""
+        return self.database.embedded
+
+    def source(self, key_path: str) -> str:
+        """Where the value at a key's path came from: file, environment, flag or default; KeyError for no key."""
+        name, _, key = key_path.rpartition(".")
+        mode = name.removeprefix(f"{MODES}.") if name.startswith(f"{MODES}.") else None
+        section = ModeSettings if mode in self.modes else SECTIONS.get(name)
+        if section is None or key not in keys_of(section):
+            raise KeyError(key_path)
+        return self.origins.get(key_path, DEFAULT)
 
 
-def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> Config:
-    """Read and check the configuration; raises ConfigError. ``overrides`` are flags, by "section.key"."""
-    path = find(path, environ)
-    raw = _read(path)
-    problems: list[Problem] = []
-    sources = {f"{section}.{key}": "file" for section, keys in raw.items() if isinstance(keys, dict) for key in keys}
-    _apply_environment(raw, environ, sources, problems)
-    for name, value in overrides.items():
-        section, _, key = name.partition(".")
-        raw.setdefault(section, {})[key] = value
-        sources[name] = "flag"
-    sections = {name: _section(model, raw.pop(name, {}), name, problems) for name, model in SECTIONS.items()}
-    modes = _modes(raw.pop("modes", {}), problems)
-    problems += [unknown_key(name, "", SECTIONS, ModeSettings) for name in raw]
-    if not problems:
-        problems += _loose_modes(sections["limits"], modes)
+def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Config:
+    """Read ``path``, or the file found from here upwards. Raises ConfigError with everything that is wrong.
+
+    ``overrides`` are flags by key path; None: not given.
+    """
+    found = find(path, environ)
+    document = read_document(found)
+    environment, misnamed, warnings = from_environment(environ)
+    flags, misnamed_flags = from_flags(overrides)
+    problems = check_document(document) + misnamed + misnamed_flags
+    layers = [from_file(document), environment, flags]
+    warnings += others_can_write(found)
+    url_problems, url_warnings = resolve_url(layers, found.parent)
+    merged = _merge(layers)
+    sections, wrong = _sections(merged, libpq=libpq_knows(environ))
+    modes, wrong_modes = _modes(document)
+    problems += url_problems + wrong + wrong_modes + _looser(modes, sections.get("limits"))
     if problems:
-        raise ConfigError(path, problems)
-    warnings = _warnings(path, environ)
-    return _compose(path, sections, modes, environ, warnings, sources)
-
-
-def find(path: Path | None, environ: Mapping[str, str]) -> Path:
-    """The configuration file: as given, as STOKER_CONFIG says, or the nearest config.toml upwards of here."""
-    named = path or (Path(environ["STOKER_CONFIG"]) if environ.get("STOKER_CONFIG") else None)
-    if named is not None:
-        return named.absolute()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "config.toml").is_file():
-            return folder / "config.toml"
-    raise ConfigError(here / "config.toml", [Problem("", "there is no config.toml here or above", "run: stoker init")])
+        raise ConfigError(found, problems)
+    origins = {".".join(key): layer.origin for layer in layers for key in layer.values}
+    origins |= {f"{MODES}.{name}.{key}": "file" for name in modes for key in document[MODES][name]}
+    return Config(found, **sections, modes=modes, warnings=tuple(warnings + url_warnings), origins=origins)
 
 
 def effective(config: Config) -> dict[str, Any]:
-    """Every value in effect with its source, secrets masked, for ``stoker config``."""
+    """Every value in the notation of the file, with its source; a URL's secrets and what url_file holds are masked."""
     shown: dict[str, Any] = {"file": str(config.path), "embedded": config.embedded}
     for name in SECTIONS:
-        values = getattr(config, name).model_dump(by_alias=True)
-        shown[name] = {key: _shown(f"{name}.{key}", value, config) for key, value in values.items()}
-    shown["modes"] = {name: mode.model_dump(by_alias=True) for name, mode in config.modes.items()}
+        shown[name] = _shown(config, name, getattr(config, name))
+    url = shown["database"]["url"]
+    url["value"] = MASK if config.database.url_file else masked_url(config.database.url)
+    shown[MODES] = {name: _shown(config, f"{MODES}.{name}", mode) for name, mode in config.modes.items()}
     return shown
 
 
-def _shown(name: str, value: Any, config: Config) -> dict[str, Any]:
-    return {"value": "(set)" if name in _SECRET_KEYS and value else value, "source": config.source(name)}
+def _shown(config: Config, at: str, section: Section) -> dict[str, Any]:
+    return {key: {"value": value, "source": config.source(f"{at}.{key}")} for key, value in section.as_written().items()}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except UnicodeDecodeError:
-        problem = Problem("", "is not UTF-8", "save it as UTF-8")
-    except tomllib.TOMLDecodeError as error:
-        problem = Problem("", f"is not TOML: {_without_quotes(str(error))}", "mend that line")
-    except OSError as error:
-        problem = Problem("", f"cannot be read: {os.strerror(error.errno or 0)}", "check its name, or run: stoker init")
-    raise ConfigError(path, [problem])
+def _merge(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[Any, str]]]:
+    """By section and key: the value of the highest layer that has one, and its place."""
+    merged: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in SECTIONS}
+    for layer in layers:
+        for (section, key), value in layer.values.items():
+            merged[section][key] = value, layer.places[section, key]
+    return merged
 
 
-def _without_quotes(text: str) -> str:
-    """What the parser says without what it quotes from the file."""
-    head, at, place = text.rpartition(" (at ")
-    return f"{head.split(':')[0].split(chr(39))[0].strip()}{at}{place}" if at else "syntax error"
+def _sections(merged: Mapping[str, Mapping[str, tuple[Any, str]]], *, libpq: bool) -> tuple[dict[str, Any], list[Problem]]:
+    sections: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, given in merged.items():
+        values = {key: value for key, (value, _) in given.items()}
+        places = {path_of(name, key): place for key, (_, place) in given.items()}
+        section, wrong = _validated(SECTIONS[name], (name,), values, {"libpq": libpq})
+        if section is not None:
+            sections[name] = section
+        problems += [Problem(p.key, p.wrong, p.remedy, places.get(p.key, p.place)) for p in wrong]
+    return sections, problems
 
 
-def _apply_environment(
-    raw: dict[str, Any], environ: Mapping[str, str], sources: dict[str, str], problems: list[Problem]
-) -> None:
-    for variable in sorted(environ):
-        if not variable.startswith("STOKER_") or variable in _OWN_VARIABLES or variable.startswith("STOKER_TEST_"):
+def _modes(document: Mapping[str, Any]) -> tuple[dict[str, ModeSettings], list[Problem]]:
+    modes: dict[str, ModeSettings] = {}
+    problems: list[Problem] = []
+    tables = document.get(MODES)
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        if not isinstance(table, dict) or not MODE_NAME.fullmatch(name):
             continue
-        section, _, key = variable.removeprefix("STOKER_").lower().partition("_")
-        if section not in SECTIONS:
-            continue
-        keys = _keys(SECTIONS[section])
-        if key not in keys:
-            problems.append(unknown_key(key, section, SECTIONS, ModeSettings, place=f"environment {variable}"))
-            continue
-        raw.setdefault(section, {})[key] = _typed(environ[variable], keys[key])
-        sources[f"{section}.{key}"] = "environment"
-
-
-def _keys(model: type[BaseModel]) -> dict[str, Any]:
-    """The keys of a section as the file calls them, each with its default."""
-    return {info.alias or name: info.default for name, info in model.model_fields.items()}
-
-
-def _typed(text: str, default: Any) -> Any:
-    """An environment's text as the type that the key has in the file."""
-    if isinstance(default, bool):
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-    if isinstance(default, int) and text != "none":
-        try:
-            return int(text)
-        except ValueError:
-            return text
-    return text
-
-
-def _section(model: type[BaseModel], given: Any, name: str, problems: list[Problem]) -> Any:
-    if not isinstance(given, dict):
-        problems.append(Problem(name, "must be a section", f"write [{name}] on a line of its own"))
-        return None
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        problems += explain(error.errors(include_input=False, include_url=False), name, SECTIONS, ModeSettings)
-        return None
-
-
-def _modes(given: Any, problems: list[Problem]) -> dict[str, ModeSettings]:
-    if not isinstance(given, dict):
-        problems.append(Problem("modes", "must be sections", "write [modes.NAME] on a line of its own"))
-        return {}
-    modes = {}
-    for name, keys in given.items():
-        if not MODE_NAME.fullmatch(name):
-            fix = "use 1 to 63 of a-z 0-9 _ . -, a letter first"
-            problems.append(Problem(f"modes.{name[:80]}", "is not a mode's name", fix))
-            continue
-        mode = _section(ModeSettings, keys, f"modes.{name}", problems)
-        if mode is not None:
+        known = {key: value for key, value in table.items() if key in keys_of(ModeSettings)}
+        mode, wrong = _validated(ModeSettings, (MODES, name), known, {})
+        problems += wrong
+        if isinstance(mode, ModeSettings):
             modes[name] = mode
-    return modes
+    return modes, problems
 
 
-def _loose_modes(limits: LimitSettings, modes: Mapping[str, ModeSettings]) -> list[Problem]:
-    """A limit of a mode can only tighten that of [limits]."""
-    problems = []
-    for name, mode in modes.items():
-        for key, mine, general in (
-            ("task_cap", mode.task_cap, limits.task_cap),
-            ("wall_clock", mode.wall_clock_seconds, limits.wall_clock_seconds),
-        ):
-            if mine is not None and general is not None and mine > general:
-                what = f"is looser than limits.{key}; a mode's limit can only be tighter"
-                problems.append(Problem(f"modes.{name}.{key}", what, f"lower it, or raise limits.{key}"))
-    return problems
-
-
-def _warnings(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    found = []
+def _validated(
+    section: type[Section], at: tuple[str, ...], values: Mapping[str, Any], context: dict[str, bool]
+) -> tuple[Section | None, list[Problem]]:
     try:
-        if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            found.append(f"{path} can be written by others than its owner: chmod go-w it")
-    except OSError:
-        pass
-    if environ.get("STOKER_ENABLED", "").lower() in ("false", "0"):
-        found.append("STOKER_ENABLED is false: no fire will start")
-    return tuple(found)
+        return section.model_validate(values, context=context), []
+    except ValidationError as error:
+        return None, problems_of(error, at, values)
 
 
-def _compose(
-    path: Path,
-    sections: dict[str, Any],
-    modes: dict[str, ModeSettings],
-    environ: Mapping[str, str],
-    warnings: tuple[str, ...],
-    sources: dict[str, str],
-) -> Config:
-    database: DatabaseSettings = sections.pop("database")
-    url = database.url
-    if database.url and database.url_file:
-        raise ConfigError(path, [Problem("database.url_file", "is given beside url", "give one of the two")])
-    if database.url_file:
-        url, more = _secret(path, database.url_file)
-        warnings += more
-    url = url or environ.get("DATABASE_URL", "")
-    embedded = not url and not any(environ.get(name) for name in _LIBPQ)
-    database = database.model_copy(update={"url": url})
-    return Config(path, database, modes=modes, embedded=embedded, warnings=warnings, sources=sources, **sections)
+def _looser(modes: Mapping[str, ModeSettings], limits: LimitSettings | None) -> list[Problem]:
+    """Limits of modes that are looser than those of [limits]."""
+    if limits is None:
+        return []
+    return [
+        problem
+        for name, mode in modes.items()
+        for problem in (
+            _compared(name, "task_cap", mode.task_cap, limits.task_cap, str),
+            _compared(name, "wall_clock", mode.wall_clock_seconds, limits.wall_clock_seconds, format_duration),
+        )
+        if problem
+    ]
 
 
-def _secret(path: Path, name: str) -> tuple[str, tuple[str, ...]]:
-    """A secret kept in a file of its own, and a warning if others can read it."""
-    file = path.parent / name
-    try:
-        text = file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(path, [Problem("database.url_file", "cannot be read", "check its name and mode")]) from None
-    is_open = file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
-    return text, ((f"{file} can be read by others than its owner: chmod go-r it",) if is_open else ())
+def _compared(mode: str, key: str, own: float | None, limit: float | None, write: Any) -> Problem | None:
+    if own is None or limit is None or own <= limit:
+        return None
+    wrong = f"{write(own)} is looser than [limits] {key} = {write(limit)}"
+    return Problem(path_of(MODES, mode, key), wrong, "a mode can only tighten a limit")

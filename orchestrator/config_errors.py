@@ -1,101 +1,110 @@
-"""What is wrong with a configuration, said so that it can be mended, and without any value from it."""
+"""What is wrong with a configuration, said so that it can be mended, without quoting what may be secret.
 
-import difflib
-from collections.abc import Mapping
+Names of keys are printed, values never; a value that passed every check (a duration, a number) may be.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from stoker.sql.settings import kind_of
+
+FILE = ""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_NAME = 80
 _EXPECTED = {
-    "string_type": "must be text in quotes",
-    "int_type": "must be a whole number",
-    "bool_type": "must be true or false",
-    "float_type": "must be a number",
-    "list_type": "must be a list",
-    "missing": "is missing",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "float_type": "a number",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where (a key's path), what, and what to do."""
+    """One thing that is wrong: the key's path, what is wrong, what to do, and where it was given."""
 
     key: str
-    what: str
-    fix: str = ""
-    place: str = ""
+    wrong: str
+    remedy: str = ""
+    place: str = FILE
 
     def __str__(self) -> str:
-        where = self.place or self.key
-        return f"{where + ': ' if where else ''}{self.what}" + (f"; {self.fix}" if self.fix else "")
+        text = f"{self.key}: {self.wrong}" if self.key else self.wrong
+        text += f"; {self.remedy}" if self.remedy else ""
+        return f"{text} (from {self.place})" if self.place else text
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used."""
+    """The configuration cannot be used. ``file`` is where it was read, ``problems`` is all that is wrong with it."""
 
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self.path = path
-        self.problems = tuple(problems)
-        lines = "".join(f"\n  {problem}" for problem in problems)
-        super().__init__(f"{path}:{lines}")
+    def __init__(self, file: Path | None, problems: Sequence[Problem]) -> None:
+        self.file = file
+        self.problems = list(problems)
+        head = f"{file} cannot be used:" if file else "there is no configuration:"
+        super().__init__("\n".join([head, *(f"  {problem}" for problem in self.problems)]))
 
-
-def explain(
-    errors: list[Any], section: str, sections: Mapping[str, type[BaseModel]], mode: type[BaseModel]
-) -> list[Problem]:
-    """pydantic's errors, without inputs, as problems of one section."""
-    found: list[Problem] = []
-    for error in errors:
-        key = str(error["loc"][0]) if error["loc"] else ""
-        if error["type"] == "extra_forbidden":
-            found.append(unknown_key(key, section, sections, mode))
-            continue
-        path = f"{section}.{key}" if key else section
-        problem = Problem(path, _what(error))
-        if problem not in found and not any(
-            one.key == path and one.key.count(".") > section.count(".") for one in found
-        ):
-            found.append(problem)
-    return found
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.file, self.problems)
 
 
-def unknown_key(
-    key: str, section: str, sections: Mapping[str, type[BaseModel]], mode: type[BaseModel], place: str = ""
-) -> Problem:
-    """A key that is not known there: where it belongs, or which was meant."""
-    if not section:
-        near = difflib.get_close_matches(key, [*sections, "modes"], 1)
-        homes = [f"[{name}]" for name, model in sections.items() if key in _aliases(model)]
-        fix = f"it belongs in {' or '.join(homes)}" if homes else f"did you mean [{near[0]}]?" if near else ""
-        return Problem(key[:80], "is not a section", fix or f"sections: {', '.join([*sections, 'modes.NAME'])}", place)
-    own = _aliases(mode if section.startswith("modes.") else sections[section])
-    homes = [f"[{name}]" for name, model in sections.items() if key in _aliases(model) and name != section]
-    if key in _aliases(mode) and not section.startswith("modes."):
-        homes.append("[modes.NAME]")
-    near = difflib.get_close_matches(key, own, 1)
-    if near:
-        fix = f"did you mean {near[0]}?"
-    elif homes:
-        fix = f"it belongs in {' or '.join(homes)}"
-    else:
-        fix = f"keys here: {', '.join(own)}"
-    return Problem(f"{section}.{key[:80]}", "is not a key", fix, place)
+def path_of(*names: str) -> str:
+    """A key's path as it is written in TOML; what looks like a URL is no name, and is left out."""
+    return ".".join(_written(name) for name in names)
 
 
-def _aliases(model: type[BaseModel]) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()]
+def problems_of(error: ValidationError, at: Sequence[str], given: Mapping[str, Any]) -> list[Problem]:
+    """What pydantic found in the section at path ``at``; ``given`` is looked at for the kinds of its values only."""
+    return [
+        Problem(_path(at, found["loc"]), _wrong(found, _value(given, found["loc"])))
+        for found in error.errors(include_input=False, include_url=False)
+    ]
 
 
-def _what(error: Any) -> str:
-    kind = str(error["type"])
-    if kind == "value_error":
-        return str(error["msg"]).removeprefix("Value error, ")
+def _written(name: str) -> str:
+    if _BARE.fullmatch(name):
+        return name[:_LONGEST_NAME]
+    return "..." if "://" in name else json.dumps(name[:_LONGEST_NAME])
+
+
+def _path(at: Sequence[str], loc: tuple[int | str, ...]) -> str:
+    text = path_of(*at)
+    for step in loc:
+        text += f"[{step}]" if isinstance(step, int) else f".{_written(step)}"
+    return text
+
+
+def _value(given: Any, loc: tuple[int | str, ...]) -> Any:
+    for step in loc:
+        given = given[step]
+    return given
+
+
+def _wrong(found: ErrorDetails, value: object) -> str:
+    kind, facts = found["type"], found.get("ctx", {})
     if kind in _EXPECTED:
-        return _EXPECTED[kind]
-    if kind == "literal_error":
-        return f"must be one of {error['ctx']['expected']}"
-    if kind == "string_pattern_mismatch":
-        return "has not the right form"
-    return str(error["msg"])[:1].lower() + str(error["msg"])[1:]
+        return f"expected {_EXPECTED[kind]}, got {kind_of(value)}"
+    match kind:
+        case "value_error":
+            return str(facts["error"])
+        case "literal_error":
+            got = "another text" if isinstance(value, str) else kind_of(value)
+            return f"expected {facts['expected']}, got {got}"
+        case "greater_than_equal":
+            return f"must be at least {facts['ge']}"
+        case "greater_than":
+            return f"must be more than {facts['gt']}"
+        case "less_than_equal":
+            return f"must be at most {facts['le']}"
+        case "string_too_long":
+            return f"must be at most {facts['max_length']} characters"
+        case "finite_number":
+            return "must be a finite number"
+        case _:
+            return f"is not acceptable ({kind})"

@@ -50,14 +50,10 @@ def _database(session: Session) -> Iterator[Finding]:
         database = session.database
     except (DatabaseUnreachableError, SchemaVersionError) as error:
         what = "schema" if isinstance(error, SchemaVersionError) else "database"
-        yield Finding(
-            what, False, str(error) if what == "schema" else f"{error}. Check [database] url, and that it runs."
-        )
+        yield Finding(what, False, str(error) if what == "schema" else f"{error}. Check [database] url, and that it runs.")
         return
     ((version, now),) = database.run("server_facts")
-    yield Finding(
-        "database", True, f"PostgreSQL {version}, {'embedded' if session.config.embedded else 'configured'}"
-    )
+    yield Finding("database", True, f"PostgreSQL {version}, {'embedded' if session.config.embedded else 'configured'}")
     yield Finding("schema", True, f"{database.target.schema} is at the version this stoker needs")
     skew = abs((datetime.now(UTC) - now).total_seconds())
     text = f"this host's clock and the database's differ by {skew:.1f} s"
@@ -90,9 +86,7 @@ def _handler(config: Config, name: str) -> Finding:
         program = mode.command[0]
         beside = str(config.folder / program) if os.sep in program else program
         found = shutil.which(beside)
-        return Finding(
-            f"mode {name}", found is not None, found or f"program {program!r} is not found or not executable"
-        )
+        return Finding(f"mode {name}", found is not None, found or f"program {program!r} is not found or not executable")
     probe = spawn(
         [sys.executable, "-P", "-c", _PROBE, mode.handler, str(config.folder)],
         env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", *mode.env) if name in os.environ},

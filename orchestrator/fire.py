@@ -7,7 +7,6 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import anyio
 
@@ -19,7 +18,7 @@ from stoker.orchestrator import snapshot
 from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.barrier import FENCED, Barrier
 from stoker.orchestrator.config import Config
-from stoker.orchestrator.decide import Ceilings, Plan, decide
+from stoker.orchestrator.decide import Plan, decide
 from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
@@ -101,9 +100,7 @@ class Fire:
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:
         seen = snapshot.read(self._database, self._config, self._asked.modes)
         plan = decide(seen.backlogs, ceilings(self._config))
-        recorded = self._database.run(
-            "record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts())
-        )
+        recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts()))
         if not recorded:
             raise RuntimeError(f"fire {fire} was closed by somebody else while it planned")
         return plan, seen.unserved

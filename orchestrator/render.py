@@ -63,8 +63,7 @@ def _modes(modes: list[dict[str, Any]]) -> list[str]:
     ]
     lines = _table(("mode", "done", "failed", "retried", "unknown", "left", "not due", "workers", "time"), rows)
     tallies = [
-        f"- {inert(mode['mode'])}: "
-        + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
+        f"- {inert(mode['mode'])}: " + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
         for mode in modes
         if mode["tally"]
     ]

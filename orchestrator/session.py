@@ -98,4 +98,4 @@ def _cell(value: Any) -> str:
     if hasattr(value, "strftime"):
         return str(value.strftime("%Y-%m-%d %H:%M:%S"))
     text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
-    return text if len(text) <= 80 else text[:79] + "…"  # noqa: PLR2004 - a column for people
+    return text if len(text) <= 80 else text[:79] + "…"

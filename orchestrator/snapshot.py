@@ -33,11 +33,7 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
     served = {(name, mode.version) for name, mode in config.modes.items()}
     standing = {one.mode: one for one in queued if (one.mode, one.version) in served}
     return Snapshot(
-        [
-            _backlog(name, config, standing.get(name), paces.get(name))
-            for name in config.modes
-            if not only or name in only
-        ],
+        [_backlog(name, config, standing.get(name), paces.get(name)) for name in config.modes if not only or name in only],
         [(q.mode, q.version, q.ready + q.later) for q in queued if (q.mode, q.version) not in served],
     )
 

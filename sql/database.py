@@ -122,8 +122,7 @@ class Database:
         connection = self._connected()
         with connection.pipeline():
             cursors = [
-                connection.execute(load(name, self.target.schema), parameters or None)
-                for name, parameters in statements
+                connection.execute(load(name, self.target.schema), parameters or None) for name, parameters in statements
             ]
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 

@@ -17,7 +17,6 @@ from stoker.sql.payload import PayloadError, decode, encode
 from stoker.sql.query import load
 from stoker.sql.units import parse_duration
 
-
 DEFAULT_SPAN_LENGTH = 1000
 DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
 _INTEGER = range(-(2**31), 2**31)
@@ -95,9 +94,7 @@ def enqueue_many(connection: psycopg.Connection[Any], tasks: Iterable[NewTask], 
     return [task_id for _, task_id in placed]
 
 
-def read_lines(
-    lines: Iterable[bytes | str], *, mode: str | None = None, now: datetime | None = None
-) -> Iterator[NewTask]:
+def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: datetime | None = None) -> Iterator[NewTask]:
     """Tasks from JSON lines: an object with mode and payload a line, or, when ``mode`` is given, a bare payload a line.
 
     Empty lines are passed over. Raises EnqueueError with the number of the first broken line.

@@ -88,9 +88,7 @@ def check_version(connection: psycopg.Connection[Any], schema: str) -> None:
     if there == 0:
         raise SchemaVersionError(f"schema {schema!r} has no stoker in it. Run: stoker migrate")
     if there < wanted:
-        raise SchemaVersionError(
-            f"schema {schema!r} is at version {there}, this stoker needs {wanted}. Run: stoker migrate"
-        )
+        raise SchemaVersionError(f"schema {schema!r} is at version {there}, this stoker needs {wanted}. Run: stoker migrate")
     raise SchemaVersionError(
         f"schema {schema!r} is at version {there}, newer than this stoker ({wanted}). Install the newer stoker."
     )
@@ -100,7 +98,7 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(hashtextextended('stoker migrate ' || %s, 0))", (schema,))
         if connection.execute("select 1 from pg_namespace where nspname = %s", (schema,)).fetchone() is None:
-            connection.execute((f"create schema {quote_identifier(schema)}"))
+            connection.execute(f"create schema {quote_identifier(schema)}")
         connection.execute(load("create_migrations", schema))
 
 
@@ -123,7 +121,7 @@ def _apply(connection: psycopg.Connection[Any], schema: str, migration: Migratio
                 " migration must never be edited: restore its text, and write a new one."
             )
         return False
-    connection.execute((in_schema(migration.text, schema)))
+    connection.execute(in_schema(migration.text, schema))
     entry = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}
     connection.execute(load("record_migration", schema), entry)
     return True

@@ -27,6 +27,6 @@ def _add(tx: Transaction, schema: str, first: int, last: int) -> int:
                 f"create table if not exists {part} (like stoker.{table} including all)",
                 f"alter table stoker.{table} attach partition {part} for values {bounds}",
             ):
-                tx.connection.execute((in_schema(statement, schema)))
+                tx.connection.execute(in_schema(statement, schema))
             added += 1
     return added

@@ -25,9 +25,7 @@ def main() -> None:
         sys.exit(CANNOT_CHECK)
     limit = options.expect + options.grace
     if age is not None and age <= limit:
-        sys.stdout.write(
-            f"in time: the last fire of lane {options.lane} reached its note {format_duration(round(age))} ago\n"
-        )
+        sys.stdout.write(f"in time: the last fire of lane {options.lane} reached its note {format_duration(round(age))} ago\n")
         return
     since = "there is none" if age is None else f"the last was {format_duration(round(age))} ago"
     sys.stdout.write(

@@ -35,7 +35,7 @@ class Voice(io.TextIOBase):
     def write(self, text: str) -> int:
         """Take ``text``; it leaves at the end of a line, of the task, or of 8 KiB."""
         self._pending += text.encode("utf-8", "backslashreplace")
-        if b"\n" in self._pending or len(self._pending) > 8192:  # noqa: PLR2004 - a pipe's comfortable size
+        if b"\n" in self._pending or len(self._pending) > 8192:
             self.flush()
         return len(text)
 

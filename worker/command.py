@@ -187,7 +187,7 @@ class CommandPen:
             entry.is_permanent, entry.seconds = True, seconds
         else:
             entry.said, entry.result = DONE, listener.result
-            entry.seconds = seconds if seconds > 0.1 or entry.result else None  # noqa: PLR2004 - worth keeping
+            entry.seconds = seconds if seconds > 0.1 or entry.result else None
             entry.label = listener.label(self.orders.mode.label)
 
 

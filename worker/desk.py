@@ -165,9 +165,7 @@ class Desk:
                 return bool(step[0][0] != settlement.claim.step)
             if settlement.entries:
                 entry = settlement.entries[0]
-                found = self._database.run(
-                    "find_settlement", token=settlement.claim.token, id=entry.id, attempt=entry.attempt
-                )
+                found = self._database.run("find_settlement", token=settlement.claim.token, id=entry.id, attempt=entry.attempt)
                 return bool(found)
         return bool(want and self._database.run("find_claim", token=want.token))
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -299,9 +299,7 @@ class Keeper:
             at = self.pen.running()
             if at and timeout is not None and at[1] > timeout:
                 self._kill("timeout")
-            if self.stopping in _KILLS and time.monotonic() - self._stopped_at > (
-                0.0 if self.stopping == "fenced" else grace
-            ):
+            if self.stopping in _KILLS and time.monotonic() - self._stopped_at > (0.0 if self.stopping == "fenced" else grace):
                 self._kill(_KILLS[self.stopping])
 
     def _kill(self, kind: str) -> None:

@@ -1,61 +1,98 @@
-"""The sections [worker] and [modes.*] of config.toml. Keepers never import this: they get their orders as JSON."""
+"""The sections of config.toml that belong to this room: [worker], and one [modes.<name>] for each kind of work."""
 
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from stoker.sql.settings import Duration, OptionalCount, OptionalDuration, PositiveDuration, Section, Size, key
+from stoker.sql.settings import (
+    Count,
+    CountOrNone,
+    Duration,
+    FilledSize,
+    LastingDuration,
+    LastingDurationOrNone,
+    Positive,
+    Section,
+    Texts,
+)
+from stoker.sql.units import format_duration
 
 MODE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
-_HANDLER = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
-_MIN_RENEWALS = 3
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(gt=0)]
+_HANDLER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RENEWALS_PER_LEASE = 3
+_ROUNDING = 1 - 1e-9
 
 
 class WorkerSettings(Section):
-    """How every worker lives."""
+    """How a worker holds what it claimed, and what it may leave behind."""
 
-    lease_seconds: PositiveDuration = key("lease", "30s")
-    renew_every_seconds: PositiveDuration = key("renew_every", "10s")
-    grace_seconds: Duration = key("grace", "10s")
-    batch_time_seconds: PositiveDuration = key("batch_time", "200ms")
+    lease_seconds: LastingDuration = 30.0
+    renew_every_seconds: LastingDuration = 10.0
+    grace_seconds: Duration = 10.0
+    batch_time_seconds: LastingDuration = 0.2
     batch_limit: Positive = 1000
     max_respawns: Count = 5
-    linger_seconds: Duration = key("linger", "5s")
-    output_limit_bytes: Size = key("output_limit", "64KiB")
-    result_limit_bytes: Size = key("result_limit", "1MiB")
+    linger_seconds: Duration = 5.0
+    output_limit_bytes: FilledSize = 64 << 10
+    result_limit_bytes: FilledSize = 1 << 20
 
     @model_validator(mode="after")
-    def _lease_lasts_three_renewals(self) -> Self:
-        if self.lease_seconds < _MIN_RENEWALS * self.renew_every_seconds:
-            raise ValueError("lease must be at least three times renew_every, or living workers would count as lost")
+    def _lease_outlives_lost_renewals(self) -> Self:
+        if self.lease_seconds < _RENEWALS_PER_LEASE * self.renew_every_seconds * _ROUNDING:
+            lease, renewal = format_duration(self.lease_seconds), format_duration(self.renew_every_seconds)
+            raise ValueError(f'lease = "{lease}" must be at least three times renew_every = "{renewal}"')
         return self
 
 
 class ModeSettings(Section):
-    """One kind of work: its handler, its limits, its retry policy."""
+    """One kind of work: what runs it, how often it is tried, and limits of its own, which can only tighten [limits]."""
 
-    handler: Annotated[str, Field(pattern=_HANDLER)] | Literal[""] = ""
-    command: list[Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]] = []
+    handler: str = ""
+    command: Texts = ()
     version: Positive = 1
     max_attempts: Positive = 5
-    max_workers: OptionalCount = key(None, "none")
-    weight: Annotated[float, Field(gt=0, strict=False)] = 1.0
-    timeout_seconds: OptionalDuration = key("timeout", "10m")
+    max_workers: CountOrNone = None
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    timeout_seconds: LastingDurationOrNone = 600.0
     side_effect: bool = False
     errors: Literal["full", "redacted", "withheld"] = "redacted"
-    env: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]] = []
-    backoff_base_seconds: Duration = key("backoff_base", "2s")
-    backoff_factor: Annotated[float, Field(ge=1, strict=False)] = 2.0
-    backoff_cap_seconds: Duration = key("backoff_cap", "5m")
-    task_cap: OptionalCount = key(None, "none")
-    wall_clock_seconds: OptionalDuration = key("wall_clock", "none")
+    env: Texts = ()
+    backoff_base_seconds: Duration = 2.0
+    backoff_factor: Annotated[float, Field(ge=1)] = 2.0
+    backoff_cap_seconds: Duration = 300.0
+    task_cap: CountOrNone = None
+    wall_clock_seconds: LastingDurationOrNone = None
     label: str = ""
+
+    @field_validator("handler")
+    @classmethod
+    def _names_a_function(cls, handler: str) -> str:
+        if handler and not _HANDLER.fullmatch(handler):
+            raise ValueError('must be written "package.module:function"')
+        return handler
+
+    @field_validator("command")
+    @classmethod
+    def _names_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if command and not command[0]:
+            raise ValueError('must begin with a program: ["program", "argument"]')
+        if any("\0" in word for word in command):
+            raise ValueError("must hold no NUL")
+        return command
+
+    @field_validator("env")
+    @classmethod
+    def _names_variables(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_VARIABLE.fullmatch(name) for name in names):
+            raise ValueError('must list names of environment variables, without values: ["API_TOKEN"]')
+        return names
 
     @model_validator(mode="after")
     def _has_one_runner(self) -> Self:
         if bool(self.handler) == bool(self.command):
-            raise ValueError('needs exactly one of handler = "package.module:function" and command = ["program"]')
+            found = "both" if self.handler else "neither"
+            one = 'handler = "package.module:function" and command = ["program", "argument"]'
+            raise ValueError(f"needs exactly one of {one}, has {found}")
         return self

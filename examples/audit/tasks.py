@@ -18,6 +18,7 @@ _SKIPPED = {"__pycache__", "site-packages", ".git", ".stoker", ".venv", "node_mo
 
 
 def main() -> None:
+    """Print every task."""
     recorded = _recorded(Path(sys.argv[1]))
     named = sys.argv[2] if len(sys.argv) > 2 and sys.argv[2] else sysconfig.get_path("stdlib")
     folder = Path(named).resolve()
@@ -50,9 +51,9 @@ def _files(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(set(folders) - _SKIPPED)
         for name in sorted(names):
-            path = os.path.join(place, name)
-            if os.path.isfile(path) and not os.path.islink(path) and _is_text(path):
-                yield path
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink() and _is_text(str(path)):
+                yield str(path)
 
 
 def _is_text(path: str) -> bool:

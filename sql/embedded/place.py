@@ -49,9 +49,7 @@ class Place:
         except FileNotFoundError:
             return None
         except ValueError:
-            raise EmbeddedServerError(
-                f"{self.data}/PG_VERSION is damaged; restore {self.data} from a backup."
-            ) from None
+            raise EmbeddedServerError(f"{self.data}/PG_VERSION is damaged; restore {self.data} from a backup.") from None
 
     def data_owner(self) -> int | None:
         """Look up the uid that owns the data; None when there is none yet."""

@@ -5,7 +5,6 @@ import signal
 import sys
 
 import pytest
-
 from tests.end_to_end.project import Project, is_alive
 from tests.waiting import wait_until
 
@@ -63,7 +62,10 @@ def test_a_fire_whose_orchestrator_was_killed_is_closed_once_by_the_next(project
     done = project.json("fire")
     assert done["fire"] == 2
     assert done["hygiene"]["fires_closed"] == [1]
-    assert project.query("select fire, facts->>'ended' from stoker.notes order by fire") == [(1, "reaped"), (2, "normal")]
+    assert project.query("select fire, facts->>'ended' from stoker.notes order by fire") == [
+        (1, "reaped"),
+        (2, "normal"),
+    ]
     assert project.query("select count(*) from stoker.fires where state <> 'refused'") == [(2,)]
     assert dict(project.query("select id, status from stoker.task_queue")) == dict.fromkeys(ids, "done")
     assert _sums(project) == project.query("select sum(hi - lo + 1)::bigint from stoker.outcomes")[0][0] == len(ids)

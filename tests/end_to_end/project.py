@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-
 from tests.waiting import wait_until
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.orchestrator.cli")
@@ -94,7 +93,9 @@ class Project:
         (self.folder / "config.toml").write_text(f'[database]\nurl = "{self.url}"\n{config}')
         (self.folder / "jobs.py").write_text(JOBS + jobs)
 
-    def run(self, *arguments: str, stdin: str = "", timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stdin: str = "", timeout: float = 120, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a stoker command to its end."""
         return subprocess.run(
             [*COMMAND, *arguments],

@@ -5,7 +5,6 @@ import signal
 import time
 
 import pytest
-
 from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 

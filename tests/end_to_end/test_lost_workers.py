@@ -4,7 +4,6 @@ import os
 import signal
 
 import pytest
-
 from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 

@@ -236,9 +236,7 @@ def test_the_children_of_a_killed_server_are_waited_for(stopped: Path) -> None:
     assert ask(embedded.ensure(stopped, FAST)) == "1"
 
 
-def test_a_frozen_server_is_neither_started_twice_nor_called_stopped(
-    stopped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frozen_server_is_neither_started_twice_nor_called_stopped(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded.ensure(stopped, FAST)
     pid = pid_of(stopped)
     monkeypatch.setattr(identity, "_PATIENCE_SECONDS", 0.2)
@@ -376,9 +374,7 @@ def test_a_process_that_began_at_another_time_than_claimed_is_not_the_server(sto
     assert not identity.is_claimed_server(place, identity.Claimed(claim.pid, claim.started - 60, claim.socket_folder))
 
 
-def test_a_server_started_by_hand_is_found_and_not_started_twice(
-    stopped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_started_by_hand_is_found_and_not_started_twice(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded.ensure(stopped, FAST)
     monkeypatch.setattr(identity, "_PATIENCE_SECONDS", 0.2)
     (stopped / "server.lock").unlink()

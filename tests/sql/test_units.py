@@ -48,9 +48,7 @@ def test_any_text_is_either_read_or_refused_without_being_quoted(text: str) -> N
         ("1d2h3m4s5ms", 93_784.005, "1d2h3m4s5ms"),
     ],
 )
-def test_a_duration_is_read_in_seconds_and_written_in_its_shortest_form(
-    text: str, seconds: float, canonical: str
-) -> None:
+def test_a_duration_is_read_in_seconds_and_written_in_its_shortest_form(text: str, seconds: float, canonical: str) -> None:
     assert parse_duration(text) == seconds
     assert format_duration(seconds) == canonical
 
@@ -97,9 +95,7 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "64", "0", "64kb", "64KB", "1.5MiB", "1 MiB", "-1B", "1MiB\n", "٣B", "1" * 5000 + "B"]
-)
+@pytest.mark.parametrize("text", ["", "64", "0", "64kb", "64KB", "1.5MiB", "1 MiB", "-1B", "1MiB\n", "٣B", "1" * 5000 + "B"])
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r'^not a size: write for example "64KiB", "1MiB" or "512B"$'):
         parse_size(text)
