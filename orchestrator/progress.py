@@ -1,4 +1,4 @@
-"""What a person sees on standard error while a fire runs: one line that is redrawn on a terminal, a line now and then elsewhere."""
+"""What a person sees while a fire runs: one line that is redrawn on a terminal, a line now and then elsewhere."""
 
 import sys
 import time

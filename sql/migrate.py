@@ -1,5 +1,6 @@
-"""Forward-only migrations: one transaction each, under a lock, with checksums, and a lock timeout so that they abort
-rather than queue behind a reader and hold everybody else up.
+"""Forward-only migrations: one transaction each, under a lock, with checksums.
+
+A lock timeout makes them abort rather than queue behind a reader and hold everybody else up.
 """
 
 import hashlib

@@ -12,8 +12,9 @@ DONE, FAILED, RETRY, UNKNOWN = "done", "failed", "retry", "unknown"
 class Entry:
     """One claimed task. ``number`` is its place in the runner's feed; 0: not fed.
 
-    What the runner ``said`` becomes the ``verdict`` when it counts the task as finished. ``seconds`` is a time worth keeping; ``mean`` that of the tasks it was finished with; ``delay`` that until a retry.
-    ``is_permanent`` and ``is_retriable`` are what the handler itself said of a failure.
+    What the runner ``said`` becomes the ``verdict`` when it counts the task as finished. ``seconds`` is a time worth
+    keeping; ``mean`` that of the tasks it was finished with; ``delay`` that until a retry. ``is_permanent`` and
+    ``is_retriable`` are what the handler itself said of a failure.
     """
 
     id: int

@@ -148,7 +148,7 @@ class Keeper:
         self.handled += 1
 
     def _judge(self, entry: Entry) -> None:
-        """A failed attempt: is the task failed, tried again, or, for a side effect, unknown?"""
+        """Decide what a failed attempt makes of its task: failed, tried again, or, for a side effect, unknown."""
         if entry.is_permanent:
             return
         if self.orders.mode.side_effect and not entry.is_retriable:

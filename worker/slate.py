@@ -1,7 +1,8 @@
 """The shared page on which a runner says what it is doing, without a system call, and which survives its death.
 
 Four 64-bit words: the number of the task that was started last, when that was (monotonic nanoseconds, which both
-processes share), how many tasks are finished, and the nanoseconds all of them took. Tasks are numbered from 1 in the order they are fed, and run in it.
+processes share), how many tasks are finished, and the nanoseconds all of them took. Tasks are numbered from 1 in the
+order they are fed, and run in it.
 What is more than a plain success goes through the pipe before the task is counted as finished.
 """
 

@@ -67,7 +67,14 @@ def standing(**changes: object) -> Standing:
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
     return Standing(
         **{
-            **dict(now=now, day=date(2026, 3, 1), active=None, fires_today=0, seconds_since_last=None, taken=None),
+            **{
+                "now": now,
+                "day": date(2026, 3, 1),
+                "active": None,
+                "fires_today": 0,
+                "seconds_since_last": None,
+                "taken": None,
+            },
             **changes,
         }
     )
