@@ -28,6 +28,8 @@ demo: $(VENV)/.run ## one fire over a real folder: make demo FOLDER=~/Documents
 	$(BIN)/python $(AUDIT)/tasks.py $(AUDIT)/.stoker/recorded.jsonl "$(FOLDER)" > $(AUDIT)/.stoker/tasks.jsonl
 	$(STOKER) enqueue --jsonl $(AUDIT)/.stoker/tasks.jsonl
 	$(STOKER) fire
+	@$(STOKER) tasks results --mode fixity --last > $(AUDIT)/.stoker/results.jsonl
+	@$(BIN)/python $(AUDIT)/changes.py $(AUDIT)/.stoker/results.jsonl
 
 test: $(VENV)/.test ## every test, on real PostgreSQL and real processes
 	$(BIN)/python -m pytest

@@ -40,7 +40,7 @@ def stoker(
     config: Annotated[
         Optional[str], typer.Option("--config", "-c", help="config.toml to use; default: the nearest one upwards.")  # noqa: UP045
     ] = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: ARG001
 ) -> None:
     """Keep where the configuration is; it is read when a command needs it."""
     context.obj = Session(config)

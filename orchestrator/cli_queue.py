@@ -149,8 +149,11 @@ def results(
     context: typer.Context,
     mode: Annotated[str, typer.Option(help="The mode.")],
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
+    last: Annotated[bool, typer.Option("--last", help="Only what ended in the last fire that has a note.")] = False,
 ) -> None:
     """The results of a mode's done tasks as JSON lines, oldest first: stoker tasks results --mode fixity."""
+    if last:
+        fire = next((number for number, *_ in context.obj.database.run("find_note", fire=None)), None)
     for task, number, label, payload, result in context.obj.database.run("list_results", mode=mode, fire=fire):
         say_json({"task": task, "fire": number, "label": label, "payload": payload, "result": result})
 

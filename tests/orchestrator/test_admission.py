@@ -65,19 +65,8 @@ def test_a_fire_asked_for_twice_under_one_key_is_one_fire(database: str) -> None
 
 def standing(**changes: object) -> Standing:
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    return Standing(
-        **{
-            **{
-                "now": now,
-                "day": date(2026, 3, 1),
-                "active": None,
-                "fires_today": 0,
-                "seconds_since_last": None,
-                "taken": None,
-            },
-            **changes,
-        }
-    )
+    quiet = {"now": now, "day": date(2026, 3, 1), "active": None, "fires_today": 0, "seconds_since_last": None, "taken": None}
+    return Standing(**{**quiet, **changes})
 
 
 @pytest.mark.parametrize(
