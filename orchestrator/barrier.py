@@ -57,6 +57,7 @@ class Barrier:
                             self.workers.append(worker)
                             pool.start_soon(self._attend, worker)
                             await anyio.lowlevel.checkpoint()
+                    self.say("fire opened", fire=self.fire, workers=len(self.workers))
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._clear()

@@ -136,7 +136,7 @@ def _fire_limits(scratch: _Scratch, session: Session) -> tuple[bool, str]:
     ok = refusal is not None and "daily cap" in refusal and limits.fires_per_day is not None
     return (
         ok,
-        f"a second under a cap of 1 was refused; here fires_per_day {limits.fires_per_day or 'none'}, max_pool {limits.max_pool}",
+        f"a second under a cap of 1 was refused; here fires_per_day {limits.fires_per_day}, max_pool {limits.max_pool}",
     )
 
 

@@ -65,7 +65,6 @@ class Fire:
         admission = self._admit()
         if admission.refusal is not None:
             return Ended(admission.fire, admission.refusal)
-        log("fire opened", fire=admission.fire, lane=self._asked.lane)
         plan, unserved = self._decide(admission.fire, swept)
         barrier = self._barrier(admission.fire, plan)
         ended = anyio.run(barrier.run, self._muster(admission.fire, plan)) if plan.workers else barrier.ended
