@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.waiting import wait_until
 
 from stoker.hygiene import clock
 from stoker.hygiene.clock import leases_are_judged
@@ -20,7 +21,6 @@ from stoker.orchestrator.admission import Interlocks, Request, admit
 from stoker.sql.database import Database
 from stoker.sql.enqueue import Door, NewTask, enqueue_many
 from stoker.sql.target import Target
-from tests.waiting import wait_until
 
 CLAIM: dict[str, Any] = {
     "mode": "m", "version": 1, "mark_priority": -(2**31) - 1, "mark_lo": -1, "locks": 9, "batch": 1, "lease": 60.0,
