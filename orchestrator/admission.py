@@ -23,7 +23,10 @@ class Interlocks:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A fire that asks to open: its key, made by the client; who it is; how long its lease lasts (seconds)."""
+    """A fire that asks to open: its key, made by the client; who it is; how long its lease lasts (seconds).
+
+    ``gate`` says why nothing may start, when the operator has closed the gate.
+    """
 
     key: str
     lane: str
@@ -32,6 +35,7 @@ class Request:
     lease: float
     owner: dict[str, Any]
     code_version: str | None
+    gate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     (standing,) = tx.rows(Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key)
     if standing.taken is not None:
         return _again(tx, standing.taken)
-    refusal = refuse(standing, request.interlocks)
+    refusal = f"the gate is closed: {request.gate}" if request.gate else refuse(standing, request.interlocks)
     ((fire,),) = tx.run(
         "open_fire",
         key=request.key,

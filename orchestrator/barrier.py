@@ -1,5 +1,6 @@
 """The wait for every worker of a fire to be gone, by exit or by kill. Nothing of the pool is left when it ends."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Barrier:
     progress: Progress
     say: Callable[..., None]
     ended: str = NORMAL
+    signal_number: int = 0
     workers: list[LocalWorker] = field(default_factory=list)
     stillborn: list[dict[str, Any]] = field(default_factory=list)
     _terms: int = 0
@@ -52,9 +54,7 @@ class Barrier:
             try:
                 async with anyio.create_task_group() as pool:
                     for each in orders:
-                        if self.ended == NORMAL:
-                            worker = self.launcher.start(each)
-                            self.workers.append(worker)
+                        if self.ended == NORMAL and (worker := self._start(each)):
                             pool.start_soon(self._attend, worker)
                             await anyio.lowlevel.checkpoint()
                     self.say("fire opened", fire=self.fire, workers=len(self.workers))
@@ -63,6 +63,20 @@ class Barrier:
                     await self._clear()
             around.cancel_scope.cancel()
         return self.ended
+
+    def _start(self, orders: Orders) -> LocalWorker | None:
+        try:
+            worker = self.launcher.start(orders)
+        except OSError as error:
+            self._miss(orders, f"not started: {os.strerror(error.errno or 0)}")
+            return None
+        self.workers.append(worker)
+        return worker
+
+    def _miss(self, orders: Orders, how: str) -> None:
+        """Keep for the note what the database cannot know: a worker that never registered."""
+        self.stillborn.append({"worker": orders.worker, "mode": orders.mode.name, "ordinal": orders.ordinal, "how": how})
+        self.say("worker never registered", "error", worker=orders.worker, how=how)
 
     async def _attend(self, worker: LocalWorker) -> None:
         await self.launcher.attend(worker)
@@ -89,10 +103,7 @@ class Barrier:
         if freed is not None:
             self.say("worker lost", "warning", worker=orders.worker, how=worker.status, mode=orders.mode.name)
         elif worker.returncode and not self.database.run("find_worker", worker=orders.worker):
-            self.stillborn.append(
-                {"worker": orders.worker, "mode": orders.mode.name, "ordinal": orders.ordinal, "how": worker.status}
-            )
-            self.say("worker never registered", "error", worker=orders.worker, how=worker.status)
+            self._miss(orders, worker.status)
 
     async def _clear(self) -> None:
         for worker in self.workers:
@@ -103,7 +114,8 @@ class Barrier:
 
     async def _hear_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-            async for _ in received:
+            async for number in received:
+                self.signal_number = int(number)
                 self.stop(INTERRUPTED)
 
     def stop(self, why: str) -> None:

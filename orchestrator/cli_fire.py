@@ -55,7 +55,6 @@ def fire(
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
     """
-    from stoker.hygiene.close import INTERRUPTED
     from stoker.orchestrator.fire import Asked, Fire
 
     session: Session = context.obj
@@ -69,8 +68,8 @@ def fire(
         raise typer.Exit(INTERNAL)
     facts = _facts(session, ended.fire)
     _print_note(facts, as_json)
-    if ended.ended == INTERRUPTED:
-        raise typer.Exit(143)
+    if ended.signal_number:
+        raise typer.Exit(128 + ended.signal_number)
     if exit_code and any(one["failed"] for one in facts["modes"]):
         raise typer.Exit(SOME_FAILED)
 

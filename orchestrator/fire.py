@@ -35,6 +35,7 @@ class Ended:
     refusal: str | None = None
     closed: bool = False
     ended: str = ""
+    signal_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Fire:
             return Ended(admission.fire, ended=FENCED)
         terms = replace(self._terms(ended), extra={"unserved": unserved, "stillborn": barrier.stillborn})
         closed = close_fire(self._database, Seen(admission.fire), terms)
-        return Ended(admission.fire, closed=closed, ended=ended)
+        return Ended(admission.fire, closed=closed, ended=ended, signal_number=barrier.signal_number)
 
     def _admit(self) -> Admission:
         config = self._config
@@ -93,6 +94,7 @@ class Fire:
             lease=config.hygiene.fire_lease_seconds,
             owner=asdict(mine()),
             code_version=code_version(config),
+            gate=_gate(self._environ),
         )
         return admit(self._database, request)
 
@@ -130,3 +132,8 @@ class Fire:
             worker_lease=self._config.worker.lease_seconds,
             reap_ghosts=self._config.hygiene.reap_ghosts,
         )
+
+
+def _gate(environ: Mapping[str, str]) -> str | None:
+    """Why the gate is closed on this host; None while it is open."""
+    return "STOKER_ENABLED is false" if environ.get("STOKER_ENABLED", "").lower() in ("false", "0", "no") else None

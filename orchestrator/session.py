@@ -67,6 +67,7 @@ class Session:
         target = self.target()
         database = Database(target, patience_seconds=self.config.database.connect_timeout_seconds)
         database.wait()
+        database.patience_seconds = target.statement_timeout
         with database.raw() as connection:
             if self.config.embedded and version(connection, target.schema) == 0:
                 migrate(target.url, target.schema)

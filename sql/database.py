@@ -66,7 +66,7 @@ class Database:
     def __init__(self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0) -> None:
         self.target = target
         self._application = application
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
@@ -144,7 +144,7 @@ class Database:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_RetryError),
             wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
-            stop=tenacity.stop_after_delay(self._patience_seconds),
+            stop=tenacity.stop_after_delay(self.patience_seconds),
         )
         try:
             result: Result = retrying(self._attempt, attempt, repeatable=repeatable)

@@ -246,7 +246,7 @@ class Keeper:
                     return
             if not self.handled and not self.book.fed:
                 self._group.start_soon(self._insist, self.desk.say_first_task)
-            await self.pen.feed(*self.book.feed(claim, time.monotonic()))
+            self._group.start_soon(self.pen.feed, *self.book.feed(claim, time.monotonic()))
 
     async def _more_comes(self) -> bool:
         """Nothing is held and the last claim was empty: is there more? An empty claim is not an empty queue."""

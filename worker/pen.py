@@ -53,6 +53,7 @@ class Pen:
     _rest: bytes = b""
     _busy_seconds: float = 0.0
     _gone: anyio.Event = field(default_factory=anyio.Event)
+    _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     def start(self) -> None:
         """Start a runner; ``ready`` or ``broken`` is set when it has looked at its handler."""
@@ -114,7 +115,12 @@ class Pen:
         self.wake()
 
     async def feed(self, first: int, entries: list[Entry]) -> None:
-        """Hand over tasks; waits while the pipe is full, gives up when the runner is gone."""
+        """Hand over tasks; waits while the pipe is full, gives up when the runner is gone. In the order of the calls."""
+        runner = self.starts
+        async with self._writing:
+            await self._write_frames(runner, first, entries)
+
+    async def _write_frames(self, runner: int, first: int, entries: list[Entry]) -> None:
         parts: list[str] = []
         size, number = 0, first
         for place, entry in enumerate(entries):
@@ -122,7 +128,7 @@ class Pen:
             size += len(entry.payload)
             if size > _FRAME_BYTES or place == len(entries) - 1:
                 frame = f"[{number},[{','.join(parts)}]]".replace("\n", " ").replace("\r", " ")
-                await self._write((frame + "\n").encode())
+                await self._write(runner, (frame + "\n").encode())
                 parts, size, number = [], 0, first + place + 1
 
     def harvest(self) -> list[Entry]:
@@ -197,9 +203,9 @@ class Pen:
             raise RuntimeError("no runner was started")
         return self._child
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, runner: int, data: bytes) -> None:
         view = memoryview(data)
-        while view and not self.dead:
+        while view and not self.dead and self.starts == runner and self._feed >= 0:
             try:
                 view = view[os.write(self._feed, view) :]
             except BlockingIOError:

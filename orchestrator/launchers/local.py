@@ -1,5 +1,6 @@
 """Workers as processes of this machine: their orders go in on standard input, their log lines come out on standard error."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -61,9 +62,8 @@ class LocalLauncher:
             stderr=subprocess.PIPE,
             die_with_parent=False,
         )
-        if child.popen.stdin is not None:
-            child.popen.stdin.write((orders.to_json() + "\n").encode())
-            child.popen.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(_stdin(child), (orders.to_json() + "\n").encode())
         return LocalWorker(orders, child)
 
     async def attend(self, worker: LocalWorker) -> None:
@@ -110,6 +110,12 @@ class LocalLauncher:
             except (ValueError, KeyError, AttributeError):
                 words.append(line.decode("utf-8", "replace"))
                 del words[:-_SAID_LINES]
+
+
+def _stdin(child: Child) -> int:
+    if child.popen.stdin is None:
+        raise RuntimeError("the keeper was started without standard input")
+    return child.popen.stdin.fileno()
 
 
 def _read(descriptor: int) -> bytes:
