@@ -14,7 +14,7 @@ from stoker.hygiene.ghosts import find_ghosts, reap
 
 SLEEP = "import sys, time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-HIDDEN = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); print('up', flush=True); time.sleep(600)"
+HIDDEN = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); " + SLEEP
 
 
 @pytest.fixture

@@ -125,8 +125,9 @@ for n in range(100):
     end_strays()
     wrong += anyio.run(child.wait) != n
 end_strays()
-zombies = [p for p in os.listdir("/proc") if p.isdigit() and open(f"/proc/{p}/stat").read().rpartition(")")[2].split()[:2] == ["Z", str(os.getpid())]]
-print(wrong, zombies, len(os.listdir("/proc/self/fd")) < 20)
+from stoker.hygiene.identity import parent_of
+left = [p for p in os.listdir("/proc") if p.isdigit() and parent_of(int(p)) == os.getpid()]
+print(wrong, left, len(os.listdir("/proc/self/fd")) < 20)
 """
     assert scene(code) == "0 [] True"
 
