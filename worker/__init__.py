@@ -8,15 +8,18 @@ no user code; the runner imports the handlers and nothing of the database.
     orders.py    what a keeper is told on its standard input
 
     keeper.py    the keeper's life: register, work, leave
+    shift.py     its work: claim, feed, collect, settle, until there is a reason to leave
+    limits.py    what that reason may be, and when the runner must be ended
     book.py      the claims it holds, and what has become of each task
     pace.py      how many tasks to take next, and from where on
     desk.py      its dealings with the database: claim, settle, give back
     pen.py       the runner it keeps: start, feed, hear, end
-    command.py   the same for a mode whose runner is the user's own program
+    command.py   the same for a mode whose runner is the user's own program; listener.py hears it
     capture.py   what tasks print, task by task, bounded
 
     runner.py    the runner: import the handler, run what is fed
     slate.py     the shared page on which a runner says what it does; it survives the runner
+    verdict.py   what a failed attempt makes of its task
     redact.py    errors made fit to be stored
     backoff.py   when to try again
     journal.py   a keeper's log lines

@@ -21,14 +21,13 @@ import anyio
 
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
 from stoker.worker.book import DONE, FAILED, Book, Entry
-from stoker.worker.capture import Tail
+from stoker.worker.listener import Listener
 from stoker.worker.orders import Orders
 from stoker.worker.pen import Death
 from stoker.worker.redact import stored
 
 TRY_AGAIN = 75
 PERMANENT = frozenset({65, 78})
-_CHUNK = 1 << 16
 
 
 @dataclass(slots=True)
@@ -138,7 +137,7 @@ class CommandPen:
         except OSError as error:
             entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
-        listener = _Listener(self.orders.output_limit, self.orders.result_limit)
+        listener = Listener(self.orders.output_limit, self.orders.result_limit)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(_write, child.popen.stdin, entry.payload.encode())
@@ -172,7 +171,7 @@ class CommandPen:
                 os.set_blocking(stream.fileno(), False)
         return child
 
-    def _judge(self, entry: Entry, returncode: int | None, listener: "_Listener") -> None:
+    def _judge(self, entry: Entry, returncode: int | None, listener: "Listener") -> None:
         self._how = describe_exit(returncode)
         seconds = time.monotonic() - self._started
         entry.mean = seconds
@@ -189,93 +188,6 @@ class CommandPen:
             entry.said, entry.result = DONE, listener.result
             entry.seconds = seconds if seconds > 0.1 or entry.result else None
             entry.label = listener.label(self.orders.mode.label)
-
-
-class _Listener:
-    """What a program says: results on standard output, words on either."""
-
-    def __init__(self, output_limit: int, result_limit: int) -> None:
-        self._tail = Tail(output_limit)
-        self._errors = Tail(min(output_limit, 4000))
-        self._line = bytearray()
-        self._result_limit = result_limit
-        self.result: str | None = None
-        self.complaint: tuple[str, str] | None = None
-
-    async def hear(self, stream: Any, is_output: bool) -> None:
-        """Read one stream until its end."""
-        while True:
-            await anyio.wait_readable(stream)
-            if not self._read(stream, is_output):
-                return
-
-    def drain(self, *streams: tuple[Any, bool]) -> None:
-        """Read what is left without waiting."""
-        for stream, is_output in streams:
-            while self._read(stream, is_output):
-                continue
-        if self._line:
-            self._take_line(bytes(self._line))
-            self._line.clear()
-
-    def _read(self, stream: Any, is_output: bool) -> bool:
-        try:
-            data = os.read(stream.fileno(), _CHUNK)
-        except (BlockingIOError, ValueError):
-            return False
-        if is_output:
-            self._sort(data)
-        else:
-            self._tail.add(data)
-            self._errors.add(data)
-        return bool(data)
-
-    def _sort(self, data: bytes) -> None:
-        *lines, rest = (bytes(self._line) + data).split(b"\n")
-        for line in lines:
-            self._take_line(line + b"\n")
-        limit = self._result_limit + 1024
-        self._line = bytearray(rest)
-        if len(rest) > limit:
-            self._tail.add(rest)
-            if rest.lstrip().startswith(b'{"result"'):
-                self.complaint = "result too large", f"result is above the limit of {self._result_limit:,} bytes"
-            self._line.clear()
-
-    def _take_line(self, line: bytes) -> None:
-        if not line.lstrip().startswith(b"{") or not self._is_result(line):
-            self._tail.add(line)
-
-    def _is_result(self, line: bytes) -> bool:
-        from stoker.sql.payload import PayloadError, decode, encode
-
-        try:
-            said = json.loads(line)
-        except ValueError:
-            return False
-        if not isinstance(said, dict) or "result" not in said:
-            return False
-        try:
-            self.result = encode(decode(line.decode())["result"], self._result_limit, "result")
-        except (PayloadError, UnicodeDecodeError) as error:
-            kind = "result too large" if "above the limit" in str(error) else "result not JSON"
-            self.complaint = kind, str(error)
-        return True
-
-    def label(self, name: str) -> str | None:
-        """The word in the result by which the note tallies."""
-        value = json.loads(self.result) if name and self.result else None
-        found = value.get(name) if isinstance(value, dict) else None
-        return str(found)[:63] if found is not None else None
-
-    def text(self) -> str | None:
-        """All words, bounded; None when there were none."""
-        return self._tail.text() or None
-
-    def last_words(self) -> str:
-        """The last line of standard error."""
-        lines = self._errors.text().strip().splitlines()
-        return lines[-1] if lines else ""
 
 
 async def _write(stream: Any, data: bytes) -> None:

@@ -50,15 +50,8 @@ class Pace:
         self.locks = max(2, min(self.batch_limit, rows * 4 if tasks < asked else rows + rows // 8))
         self.mark = last if last is not None and tasks >= asked else BEFORE_ALL
 
-    def is_due_for_rewind(self, now: float) -> bool:
-        """Whether the mark must go back to the head; notes that it did."""
-        if now - self.rewound_at < _REWIND_SECONDS:
-            return False
-        self.rewound_at = now
-        self.mark = BEFORE_ALL
-        return True
-
-    @property
-    def is_at_head(self) -> bool:
-        """Whether the next claim looks at everything."""
-        return self.mark == BEFORE_ALL
+    def rewind_if_due(self, now: float) -> None:
+        """Once a second the mark goes back to the head."""
+        if now - self.rewound_at >= _REWIND_SECONDS:
+            self.rewound_at = now
+            self.mark = BEFORE_ALL

@@ -37,9 +37,11 @@ def test_the_mark_moves_on_wraps_when_short_and_is_rewound_every_second() -> Non
     pace.saw(rows=1, tasks=3, asked=10, last=(0, 13))
     assert pace.mark == BEFORE_ALL
     pace.saw(rows=1, tasks=10, asked=10, last=(0, 30))
-    assert pace.is_due_for_rewind(now=100.0)
-    assert pace.is_at_head
-    assert not pace.is_due_for_rewind(now=100.9)
+    pace.rewind_if_due(now=100.0)
+    assert pace.mark == BEFORE_ALL
+    pace.saw(rows=1, tasks=10, asked=10, last=(0, 50))
+    pace.rewind_if_due(now=100.9)
+    assert pace.mark == (0, 50)
 
 
 def test_span_rows_locked_follow_what_was_needed() -> None:

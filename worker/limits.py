@@ -1,0 +1,54 @@
+"""When a worker must stop claiming, when its runner must be ended, and when it must give up. Decides; does nothing."""
+
+from dataclasses import dataclass
+
+EMPTY, CAP, CLOCK, STOPPED, ORPHANED, FENCED, BROKEN, RESPAWNS = (
+    "empty",
+    "cap",
+    "clock",
+    "stopped",
+    "orphaned",
+    "fenced",
+    "broken",
+    "respawns",
+)
+TIMEOUT = "timeout"
+_KILLS = {CLOCK: "wall clock", STOPPED: "stopped", ORPHANED: "stopped", FENCED: "fenced"}
+
+
+@dataclass(slots=True)
+class Limits:
+    """One worker's limits, in seconds of the monotonic clock; None is none. ``reason`` says why it claims no more."""
+
+    born: float
+    timeout: float | None
+    wall_clock: float | None
+    grace: float
+    reason: str = ""
+    _stopped_at: float = 0.0
+
+    def stop(self, reason: str, now: float) -> None:
+        """Claim no more. The first reason stands, except that being fenced overrules every other."""
+        if not self.reason:
+            self._stopped_at = now
+        if not self.reason or reason == FENCED:
+            self.reason = reason
+
+    def hurry(self) -> None:
+        """The grace is over at once."""
+        self._stopped_at = float("-inf")
+
+    def kill(self, task_seconds: float | None, now: float) -> str | None:
+        """Why the runner must be ended now, where its task has run for ``task_seconds``; None when it may go on."""
+        if self.wall_clock is not None and now - self.born > self.wall_clock:
+            self.stop(CLOCK, now)
+        if task_seconds is not None and self.timeout is not None and task_seconds > self.timeout:
+            return TIMEOUT
+        if self.reason == FENCED or (self.reason in _KILLS and now - self._stopped_at > self.grace):
+            return _KILLS[self.reason]
+        return None
+
+    def is_over(self, now: float) -> bool:
+        """Whether the last limit is over, so that an unreachable database is no reason to live on."""
+        past_clock = self.wall_clock is not None and now - self.born > self.wall_clock + self.grace
+        return past_clock or bool(self.reason and now - self._stopped_at > self.grace)

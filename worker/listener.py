@@ -1,0 +1,97 @@
+"""What the program of a command mode says: its result, and words."""
+
+import json
+import os
+from typing import Any
+
+import anyio
+
+from stoker.sql.payload import PayloadError, decode, encode
+from stoker.worker.capture import Tail
+
+_CHUNK = 1 << 16
+
+
+class Listener:
+    """What a program says: results on standard output, words on either."""
+
+    def __init__(self, output_limit: int, result_limit: int) -> None:
+        self._tail = Tail(output_limit)
+        self._errors = Tail(min(output_limit, 4000))
+        self._line = bytearray()
+        self._result_limit = result_limit
+        self.result: str | None = None
+        self.complaint: tuple[str, str] | None = None
+
+    async def hear(self, stream: Any, is_output: bool) -> None:
+        """Read one stream until its end."""
+        while True:
+            await anyio.wait_readable(stream)
+            if not self._read(stream, is_output):
+                return
+
+    def drain(self, *streams: tuple[Any, bool]) -> None:
+        """Read what is left without waiting."""
+        for stream, is_output in streams:
+            while self._read(stream, is_output):
+                continue
+        if self._line:
+            self._take_line(bytes(self._line))
+            self._line.clear()
+
+    def _read(self, stream: Any, is_output: bool) -> bool:
+        try:
+            data = os.read(stream.fileno(), _CHUNK)
+        except (BlockingIOError, ValueError):
+            return False
+        if is_output:
+            self._sort(data)
+        else:
+            self._tail.add(data)
+            self._errors.add(data)
+        return bool(data)
+
+    def _sort(self, data: bytes) -> None:
+        *lines, rest = (bytes(self._line) + data).split(b"\n")
+        for line in lines:
+            self._take_line(line + b"\n")
+        limit = self._result_limit + 1024
+        self._line = bytearray(rest)
+        if len(rest) > limit:
+            self._tail.add(rest)
+            if rest.lstrip().startswith(b'{"result"'):
+                self.complaint = "result too large", f"result is above the limit of {self._result_limit:,} bytes"
+            self._line.clear()
+
+    def _take_line(self, line: bytes) -> None:
+        if not line.lstrip().startswith(b"{") or not self._is_result(line):
+            self._tail.add(line)
+
+    def _is_result(self, line: bytes) -> bool:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return False
+        if not isinstance(said, dict) or "result" not in said:
+            return False
+        try:
+            self.result = encode(decode(line.decode())["result"], self._result_limit, "result")
+        except (PayloadError, UnicodeDecodeError) as error:
+            kind = "result too large" if "above the limit" in str(error) else "result not JSON"
+            self.complaint = kind, str(error)
+        return True
+
+    def label(self, name: str) -> str | None:
+        """The word in the result by which the note tallies."""
+        value = json.loads(self.result) if name and self.result else None
+        found = value.get(name) if isinstance(value, dict) else None
+        return str(found)[:63] if found is not None else None
+
+    def text(self) -> str | None:
+        """All words, bounded; None when there were none."""
+        return self._tail.text() or None
+
+    def last_words(self) -> str:
+        """The last line of standard error."""
+        lines = self._errors.text().strip().splitlines()
+        return lines[-1] if lines else ""

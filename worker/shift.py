@@ -1,0 +1,230 @@
+"""A keeper's work: claim, feed, collect, settle, until a limit or an empty queue says that it is over."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from stoker.worker.book import FAILED, Book, Claim, Entry
+from stoker.worker.command import CommandPen
+from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want
+from stoker.worker.journal import Journal
+from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, Limits
+from stoker.worker.orders import Orders
+from stoker.worker.pace import Pace
+from stoker.worker.pen import Pen
+from stoker.worker.verdict import charge, judge
+
+TICK_SECONDS = 0.1
+_SETTLE_WITHIN_SECONDS = 0.5
+_DRY_SECONDS = 0.1
+
+
+class Insist(Protocol):
+    """Does a piece of database work in a thread, again and again while the database is away."""
+
+    async def __call__(self, work: Callable[[], Any], /) -> Any:
+        """The work's result."""
+
+
+class Bell:
+    """Rung whenever there is something to look at."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def ring(self) -> None:
+        """Wake who waits, or the next to wait."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Until it is rung, or for a tick."""
+        with anyio.move_on_after(TICK_SECONDS):
+            await self._event.wait()
+        self._event = anyio.Event()
+
+
+class Shift:
+    """The loop, and what it keeps: the claims, the pace, the tally. ``killed_for`` is why the runner is being ended."""
+
+    def __init__(
+        self, orders: Orders, pen: Pen | CommandPen, book: Book, limits: Limits, journal: Journal, bell: Bell, group: TaskGroup
+    ) -> None:
+        self.killed_for = ""
+        self.handled = 0
+        self._orders = orders
+        self._mode = orders.mode
+        self._pen = pen
+        self._book = book
+        self._limits = limits
+        self._journal = journal
+        self._bell = bell
+        self._group = group
+        self._pace = Pace(orders.batch_time, orders.batch_limit, orders.mode.expected_seconds)
+        self._tally: Counter[str] = Counter()
+        self._dry_until = 0.0
+
+    async def work(self, desk: Desk, insist: Insist) -> None:
+        """Work until there is a reason to leave; what is still held then is for ``hand_over``."""
+        while not (self._pen.ready or self._pen.broken or self._pen.dead or self._limits.reason):
+            await self._bell.wait()
+        while True:
+            self._look_after_runner()
+            self._count(self._pen.harvest())
+            settlements, want = self._due(), self._want()
+            if settlements or want:
+                self._digest(settlements, want, await self._visit(desk, insist, settlements, want))
+            await self._feed(desk, insist)
+            if self._book.claims:
+                if not (self._due() or self._pen.dead):
+                    await self._bell.wait()
+            elif self._limits.reason or not await self._more_comes(desk, insist):
+                return
+
+    async def hand_over(self, desk: Desk, insist: Insist) -> None:
+        """Settle what has a verdict, and give back the rest; the runner is gone."""
+        if self._pen.exists:
+            self._bury()
+        rest = [_parting(claim) for claim in self._book.claims]
+        if rest:
+            self._digest(rest, None, await self._visit(desk, insist, rest, None))
+
+    def stop(self, reason: str) -> None:
+        """Claim no more."""
+        self._limits.stop(reason, time.monotonic())
+        self._bell.ring()
+
+    def _look_after_runner(self) -> None:
+        """Bury a dead runner, and start another if that is still allowed."""
+        if self._pen.broken:
+            self.stop(BROKEN)
+        if self._pen.broken or not self._pen.dead or not self._pen.exists:
+            return
+        self._bury()
+        if self._pen.starts > self._orders.max_respawns:
+            self.stop(RESPAWNS)
+        elif not self._limits.reason:
+            self._pen.start()
+            self._group.start_soon(self._pen.attend)
+
+    def _bury(self) -> None:
+        death = self._pen.bury()
+        self._count(death.over)
+        if death.entry:
+            charge(death.entry, self.killed_for, death.how, self._mode)
+            self.handled += 1
+            self._journal.say("runner ended", "warning", how=death.how, task=death.entry.id, why=self.killed_for or None)
+        self.killed_for = ""
+
+    def _count(self, over: list[Entry]) -> None:
+        """Tasks that are over: judge the failed ones, and learn from all."""
+        for entry in over:
+            if entry.verdict == FAILED:
+                judge(entry, self._mode)
+        self.handled += len(over)
+        self._pace.learn(len(over), sum(e.mean for e in over), sum(len(e.payload) for e in over))
+
+    def _due(self) -> list[Settlement]:
+        """What to settle now: claims that are over, and parts of others that have waited for half a second."""
+        now, found = time.monotonic(), []
+        for claim in self._book.claims:
+            if claim.is_over:
+                found.append(Settlement(claim, claim.entries))
+            elif claim.is_fed and now - claim.touched_at > _SETTLE_WITHIN_SECONDS:
+                over = [entry for entry in claim.entries if entry.verdict]
+                if over:
+                    found.append(Settlement(claim, over, left=[e for e in claim.entries if not e.verdict]))
+        return found
+
+    def _want(self) -> Want | None:
+        """The next claim, if there is room for one: one batch with the runner, and one ahead of it when they are short."""
+        running = [claim for claim in self._book.claims if not claim.is_over]
+        room = self._room(running)
+        if room <= 0 and not running:
+            self.stop(CAP)
+        if self._limits.reason or not self._pen.ready or self._pen.dead or room <= 0 or len(running) > 1:
+            return None
+        alone, now = self._mode.side_effect, time.monotonic()
+        if running and (alone or self._pace.batch == 1 or now < self._dry_until):
+            return None
+        self._pace.rewind_if_due(now)
+        return new_want(self._pace, room, self._mode.version, ahead=bool(running), alone=alone)
+
+    def _room(self, running: list[Claim]) -> int:
+        """How many more tasks the cap allows."""
+        if self._orders.task_cap is None:
+            return self._orders.batch_limit
+        open_entries = sum(not entry.verdict for claim in running for entry in claim.entries)
+        return self._orders.task_cap - self.handled - open_entries
+
+    async def _visit(self, desk: Desk, insist: Insist, settlements: list[Settlement], want: Want | None) -> Answer:
+        tally = self._tally + Counter(e.label for s in settlements for e in s.entries if e.label is not None)
+        answer: Answer = await insist(lambda: desk.visit(settlements, want, tally))
+        self._tally = tally
+        return answer
+
+    def _digest(self, settlements: list[Settlement], want: Want | None, answer: Answer) -> None:
+        for settlement in settlements:
+            self._close(settlement)
+        if answer.stale:
+            self._journal.say("stale settlement", "warning", claims=len(answer.stale))
+        if answer.stale or answer.fenced:
+            self.stop(FENCED)
+        if want is None:
+            return
+        found = len(answer.claim.entries) if answer.claim else 0
+        self._pace.saw(answer.spans, found, want.batch, answer.last)
+        if answer.claim:
+            self._book.claims.append(answer.claim)
+        if found < want.batch:
+            self._dry_until = time.monotonic() + _DRY_SECONDS
+
+    def _close(self, settlement: Settlement) -> None:
+        claim = settlement.claim
+        if settlement.left:
+            claim.entries = list(settlement.left)
+            claim.step += 1
+            claim.touched_at = time.monotonic()
+        else:
+            self._book.claims.remove(claim)
+
+    async def _feed(self, desk: Desk, insist: Insist) -> None:
+        """Hand claims to the runner. One that was made ahead and holds a single task starts only when nothing else runs."""
+        for claim in list(self._book.claims):
+            if claim.is_fed or claim.is_over or self._pen.dead or not self._pen.ready or self.killed_for:
+                continue
+            if not claim.started:
+                if self._book.fed:
+                    return
+                if not await insist(partial(desk.start, claim)):
+                    self.stop(FENCED)
+                    return
+            if not self.handled and not self._book.fed:
+                self._group.start_soon(insist, desk.say_first_task)
+            self._group.start_soon(self._pen.feed, *self._book.feed(claim, time.monotonic()))
+
+    async def _more_comes(self, desk: Desk, insist: Insist) -> bool:
+        """Nothing is held and the last claim was empty: is there more? An empty claim is not an empty queue."""
+        if not self._pen.ready or self._pen.dead:
+            await self._bell.wait()
+            return True
+        any_ready, due_in = await insist(desk.look)
+        if any_ready:
+            await anyio.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - jitter is no secret
+            return True
+        if due_in is not None and due_in <= self._orders.linger:
+            await anyio.sleep(min(max(due_in, 0.0) + 0.01, 0.5))
+            await insist(desk.promote)
+            return True
+        self.stop(EMPTY)
+        return False
+
+
+def _parting(claim: Claim) -> Settlement:
+    over = [entry for entry in claim.entries if entry.verdict]
+    return Settlement(claim, over, free=[entry for entry in claim.entries if not entry.verdict])
