@@ -108,9 +108,14 @@ class Fire:
 
     def _barrier(self, fire: int, plan: Plan) -> Barrier:
         progress = Progress(self._database, fire, plan.backlog)
+
+        def say(event: str, level: str = "info", **facts: object) -> None:
+            progress.clear()
+            log(event, level, **facts)
+
         return Barrier(
             database=self._database,
-            launcher=LocalLauncher(self._environ, lambda event, level, facts: log(event, level, **facts)),
+            launcher=LocalLauncher(self._environ, lambda event, level, facts: say(event, level, **facts)),
             installation=self._installation,
             fire=fire,
             fire_lease=self._config.hygiene.fire_lease_seconds,
@@ -118,7 +123,7 @@ class Fire:
             grace=self._config.worker.grace_seconds,
             reap_ghosts=self._config.hygiene.reap_ghosts,
             progress=progress,
-            say=log,
+            say=say,
         )
 
     def _muster(self, fire: int, plan: Plan) -> list[Orders]:

@@ -93,7 +93,7 @@ class Keeper:
         end_strays()
         facts = {**_usage(), "status": broken[:300] if broken else None, "respawns": max(self._pen.starts - 1, 0)}
         await self._insist(lambda: desk.leave(self._limits.reason, **facts))
-        self._journal.say("worker left", reason=self._limits.reason, handled=shift.handled)
+        self._journal.say("worker left", "debug", reason=self._limits.reason, handled=shift.handled)
 
     async def _renew(self, desk: "Desk", shift: "Shift") -> None:
         while True:
