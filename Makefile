@@ -30,6 +30,7 @@ demo: $(VENV)/.run ## one fire over a real folder: make demo FOLDER=~/Documents
 	$(STOKER) fire
 	@$(STOKER) tasks results --mode fixity --last > $(AUDIT)/.stoker/results.jsonl
 	@$(BIN)/python $(AUDIT)/changes.py $(AUDIT)/.stoker/results.jsonl
+	@echo "Look further: $(STOKER) tasks ls --state failed. The database stays up until: $(STOKER) db stop"
 
 test: $(VENV)/.test ## every test, on real PostgreSQL and real processes
 	$(BIN)/python -m pytest

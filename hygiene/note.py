@@ -130,9 +130,10 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
     for mode in facts["modes"]:
         if mode["failed"]:
             name = mode["mode"]
-            text = f"{mode['failed']} task(s) of {name} failed for good. See: stoker tasks ls --mode {name} --state failed"
+            where = f"stoker tasks ls --mode {name} --state failed --fire {facts['fire']}"
+            text = f"{mode['failed']:,} of {name} failed for good. See: {where}"
             needs.append({"what": "failed for good", "text": text})
     for mode, version, count in unserved:
-        text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs"
+        text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs. Configure the mode."
         needs.append({"what": "not served", "text": text})
     return needs

@@ -174,8 +174,9 @@ def end_strays(keep: Collection[int] = ()) -> int:
     me, killed = os.getpid(), set[int]()
     deadline = time.monotonic() + _UNKILLABLE_SECONDS
     while True:
+        below = descendants(me)  # looked at first: what a kept process starts from now on is not among them
         kept = {pid for root in keep for pid in (root, *descendants(root))}
-        strays = [pid for pid in descendants(me) if pid not in kept and pid not in _owned]
+        strays = [pid for pid in below if pid not in kept and pid not in _owned]
         _reap_adopted(me)
         if not strays or time.monotonic() > deadline:
             return len(killed)

@@ -1,6 +1,7 @@
 """Whether a fire may open. One lane row is locked first; what decides is read in later statements of that transaction."""
 
 import json
+import uuid
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -87,16 +88,23 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     return Admission(fire, refusal)
 
 
+def foresee(database: Database, lane: str, limits: Interlocks) -> str | None:
+    """Why a fire would be refused now; None when it would be admitted. Nothing is locked or written."""
+    (standing,) = database.rows(Standing, "look_admission", lane=lane, timezone=limits.timezone, key=str(uuid.uuid4()))
+    return refuse(standing, limits)
+
+
 def refuse(standing: Standing, limits: Interlocks) -> str | None:
     """Why a fire may not open now, in one sentence; None when it may."""
     if standing.active is not None:
         return f"fire {standing.active} of this lane is still active"
     cap = limits.fires_per_day
     if cap is not None and standing.fires_today >= max(cap, 0):
-        return f"the daily cap is reached: {standing.fires_today} of {max(cap, 0)} fires on {standing.day} ({limits.timezone})"
+        counted = f"{standing.fires_today} fires on {standing.day} ({limits.timezone})"
+        return f"the daily cap is reached: {counted}, limits.fires_per_day is {max(cap, 0)}"
     since = standing.seconds_since_last
     if since is not None and since < limits.min_gap:
-        return f"the last fire opened {since:.0f} s ago; min_gap is {limits.min_gap:.0f} s"
+        return f"the last fire opened {since:.0f} s ago; limits.min_gap is {limits.min_gap:.0f} s"
     return None
 
 

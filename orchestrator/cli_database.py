@@ -25,7 +25,10 @@ def migrate(
     context: typer.Context,
     sql: Annotated[bool, typer.Option("--sql", help="Print what would be run instead of running it.")] = False,
 ) -> None:
-    """Bring the schema to the version that this stoker needs; forward only, each step in one transaction."""
+    """Bring the schema to the version that this stoker needs; forward only, each step in one transaction.
+
+    stoker migrate --sql        what would be run
+    """
     from stoker.sql.database import connect
     from stoker.sql.migrate import migrate as apply
     from stoker.sql.migrate import preview, version

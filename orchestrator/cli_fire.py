@@ -21,22 +21,34 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def plan(context: typer.Context, mode: Modes = None, as_json: Json = False) -> None:
-    """What a fire would do now, and which ceiling would bind it. Nothing is started."""
+Lane = Annotated[str, typer.Option(help="The lane: one fire a lane is active at a time, and the daily cap counts per lane.")]
+
+
+def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_json: Json = False) -> None:
+    """What a fire would do now, which ceiling would bind it, and whether it would be refused. Nothing is started.
+
+    stoker plan --mode resize
+    """
     from stoker.orchestrator import snapshot
+    from stoker.orchestrator.admission import foresee
     from stoker.orchestrator.decide import decide
+    from stoker.orchestrator.fire import interlocks
     from stoker.orchestrator.muster import ceilings
 
     session: Session = context.obj
     seen = snapshot.read(session.database, session.config, _known(session, mode))
     made = decide(seen.backlogs, ceilings(session.config))
+    refusal = foresee(session.database, lane, interlocks(session.config))
     if as_json:
-        say_json({**asdict(made), "workers": made.workers, "can_take": made.can_take, "unserved": seen.unserved})
+        sums = {"workers": made.workers, "can_take": made.can_take, "unserved": seen.unserved, "refusal": refusal}
+        say_json({**asdict(made), **sums})
         return
     rows = [(s.mode, s.backlog, s.workers, s.wanted, s.ceiling, _seconds(s.seconds_each)) for s in made.shares]
     say_table(("mode", "backlog", "workers", "wanted", "bound by", "a task takes"), rows)
-    takes = "without a task cap" if made.can_take is None else f"at most {made.can_take:,} of {made.backlog:,} tasks"
-    say(f"\n{made.workers} of max_pool {made.max_pool} workers, {takes}; bound by {made.ceiling}.")
+    can_take = made.backlog if made.can_take is None else min(made.can_take, made.backlog)
+    say(f"\n{made.workers} of {made.max_pool} workers, for {can_take:,} of {made.backlog:,} tasks; {made.ceiling} binds.")
+    if refusal:
+        say(f"A fire now would be refused: {refusal}.")
     for name, version, count in seen.unserved:
         say(f"{count:,} task(s) of mode {name}, payload version {version}: no configured mode runs them.")
 
@@ -44,7 +56,7 @@ def plan(context: typer.Context, mode: Modes = None, as_json: Json = False) -> N
 def fire(
     context: typer.Context,
     mode: Modes = None,
-    lane: Annotated[str, typer.Option(help="The lane; one fire a lane is active at a time.")] = "main",
+    lane: Lane = "main",
     reason: Annotated[Optional[str], typer.Option(help="Why, for the note.")] = None,  # noqa: UP045
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused.")] = False,
     as_json: Json = False,
@@ -141,4 +153,6 @@ def _known(session: Session, modes: list[str] | None) -> frozenset[str]:
 
 
 def _seconds(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3g} s"
+    if value is None:
+        return "not measured"
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1000:.3g} ms"

@@ -14,7 +14,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 STARTER = """# stoker: every key, with its default and unit, is in the reference config.toml of the project.
 
 [limits]
-fires_per_day = 6
+fires_per_day = 100             # a fire that finds nothing to do counts too
 max_pool = 4                    # workers launched per fire
 task_cap = 25                   # tasks one worker handles before it exits
 
@@ -50,30 +50,36 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
     for path, text in texts.items():
         path.write_text(text, "utf-8")
         say(f"wrote {path}")
+    say("The database starts when it is needed, in .stoker beside config.toml; it stays up until: stoker db stop")
+    if folder != Path():
+        say(f"next: cd {folder}")
     say('next: stoker enqueue hello \'{"name": "world"}\', then stoker fire')
 
 
 def status(context: typer.Context, as_json: Json = False) -> None:
-    """The queue by mode, the active fires, and the last note."""
-    database = context.obj.database
-    queued = database.run("queue_counts")
-    unknown = database.run("unknown_counts")
-    active = database.run("list_active_fires", lane=None)
+    """The queue by mode, the active fires, and the last note: stoker status."""
+    session: Session = context.obj
+    database = session.database
+    modes: dict[str, dict[str, int]] = {}
+    for mode, ready, later, due, _, _ in database.run("queue_counts"):
+        modes.setdefault(mode, {}).update(ready=ready + due, not_due=later - due)
+    for mode, count in database.run("claim_counts"):
+        modes.setdefault(mode, {})["in_progress"] = count
+    for mode, count, _ in database.run("unknown_counts"):
+        modes.setdefault(mode, {})["unknown"] = count
+    active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
+    names = ("ready", "not_due", "in_progress", "unknown")
+    queue = [{"mode": mode, **{name: counts.get(name, 0) for name in names}} for mode, counts in sorted(modes.items())]
     if as_json:
-        say_json(
-            {
-                "queue": [{"mode": m, "ready": ready + due, "not_due": later - due} for m, ready, later, due, _, _ in queued],
-                "unknown": [{"mode": mode, "count": count} for mode, count, _ in unknown],
-                "active_fires": [fire for fire, *_ in active],
-                "last_note": {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None,
-            }
-        )
+        last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
+        say_json({"queue": queue, "active_fires": active, "last_note": last})
         return
-    say_table(("mode", "ready", "not due"), [(mode, ready + due, later - due) for mode, ready, later, due, _, _ in queued])
-    for mode, count, task in unknown:
-        say(f"{count} side effect(s) of {mode} with unknown outcome, first task {task}")
-    say(f"active fires: {', '.join(str(fire) for fire, *_ in active) or 'none'}")
+    rows = [(*one.values(), "" if one["mode"] in session.config.modes else "not configured here") for one in queue]
+    say_table(("mode", "ready", "not due", "in progress", "unknown", ""), rows)
+    for fire in active:
+        ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
+        say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
 
 
@@ -84,7 +90,7 @@ def fires_ls(
     limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Fires, newest first, refused ones too."""
+    """Fires, newest first, refused ones too: stoker fires ls --lane main."""
     rows = context.obj.database.run("list_fires", lane=lane, limit=max(limit, 0))
     names = ("fire", "lane", "state", "refusal", "reason", "opened_at", "closed_at", "verdict")
     if as_json:
@@ -95,7 +101,7 @@ def fires_ls(
 
 @fires.command("show")
 def fires_show(context: typer.Context, number: int, as_json: Json = False) -> None:
-    """One fire: its interlocks, its plan, its workers."""
+    """One fire: its interlocks, its plan, its workers: stoker fires show 12."""
     database = context.obj.database
     rows = database.run("find_fire", fire=number)
     if not rows:
@@ -114,8 +120,13 @@ def fires_show(context: typer.Context, number: int, as_json: Json = False) -> No
         say_json({**facts, "workers": [dict(zip(worker_names, row, strict=True)) for row in workers]})
         return
     for name, value in facts.items():
-        if value is not None and name not in ("plan", "sweep"):
+        if value is not None and name not in ("plan", "sweep", "interlocks"):
             say(f"{name + ':':14}{value}")
+    limits = ", ".join(f"{name} {'none' if value is None else value}" for name, value in facts["interlocks"].items())
+    say(f"{'interlocks:':14}{limits}")
+    for share in (facts["plan"] or {}).get("shares", []):
+        planned = f"{share['workers']} of {share['wanted']} workers for {share['backlog']} tasks, bound by {share['ceiling']}"
+        say(f"{'planned:':14}{share['mode']}: {planned}")
     say()
     say_table(
         ("worker", "mode", "done", "failed", "retried", "left because", "status"),
@@ -123,11 +134,17 @@ def fires_show(context: typer.Context, number: int, as_json: Json = False) -> No
     )
 
 
-def config(context: typer.Context) -> None:
-    """The configuration in effect, secrets masked, with where each value comes from."""
+def config(context: typer.Context, as_json: Json = False) -> None:
+    """The configuration in effect, secrets masked, with where each value comes from: stoker config --json."""
+    import json
+
     from stoker.orchestrator.config import effective
 
-    say_json(effective(context.obj.config))
+    shown = effective(context.obj.config)
+    if as_json:
+        say_json(shown)
+    else:
+        say(json.dumps(shown, indent=2, default=str, ensure_ascii=False))
 
 
 def doctor(
@@ -135,7 +152,10 @@ def doctor(
     checklist: Annotated[bool, typer.Option("--checklist", help="Prove the seven points instead.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What is wrong here, and what to do about it; exit code 2 when something is."""
+    """What is wrong here, and what to do about it; exit code 2 when something is.
+
+    stoker doctor --checklist        the seven points of a batch runner one can leave alone, each proven or "not yet"
+    """
     from stoker.orchestrator import checklist as points
     from stoker.orchestrator import doctor as examine
 

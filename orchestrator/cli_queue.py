@@ -43,6 +43,7 @@ def enqueue(
     produce | stoker enqueue --jsonl -                ({"mode": "resize", "payload": {...}} a line)
     """
     from stoker.sql.enqueue import Door, NewTask, enqueue_many, parse_time, read_lines
+    from stoker.sql.enqueue import enqueue as enqueue_one
     from stoker.sql.payload import PayloadError, decode
     from stoker.sql.units import parse_duration
 
@@ -66,10 +67,10 @@ def enqueue(
             when = datetime.now(UTC) + timedelta(seconds=parse_duration(delay)) if delay else when
             value = decode(payload)
         except (PayloadError, ValueError) as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(f'{error}. Put single quotes around the payload: \'{{"path": "a.png"}}\'') from None
         new = [NewTask(mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when)]
     with session.database.raw() as connection:
-        ids = enqueue_many(connection, new, door)
+        ids = enqueue_many(connection, new, door) if jsonl is not None else [enqueue_one(connection, new[0], door)]
     if as_json:
         say_json({"enqueued": len(ids), "ids": ids})
     else:
@@ -111,13 +112,15 @@ def ls(
     if as_json:
         say_json([dict(zip(names, row, strict=True)) for row in rows])
         return
+    if not rows and mode is not None and mode not in context.obj.config.modes:
+        sys.stderr.write(f"no mode {mode!r} is configured, and no task has it\n")
     shown = [(r[0], r[1], r[2], r[4], r[9], r[11], r[12], r[7]) for r in rows]
     say_table(("id", "mode", "status", "attempts", "fire", "label", "error", "created"), shown)
 
 
 @tasks.command("show")
 def show(context: typer.Context, task: int, as_json: Json = False) -> None:
-    """One task: where it stands, what was asked, and its attempts."""
+    """One task: where it stands, what was asked, and its attempts: stoker tasks show 17."""
     names = (
         "id", "mode", "status", "payload", "priority", "version", "attempts", "max_attempts", "available_at",
         "created_at", "claimed_by", "claimed_at", "finished_at", "fire", "seconds", "label", "result", "error_kind",

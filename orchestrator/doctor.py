@@ -17,10 +17,21 @@ from stoker.sql.migrate import SchemaVersionError
 
 _SKEW_SECONDS = 5.0
 _IMPORT_SECONDS = 30.0
-_PROBE = (
-    "import importlib, sys; sys.path.insert(0, sys.argv[2]); m, _, a = sys.argv[1].partition(':');"
-    " o = importlib.import_module(m); [o := getattr(o, p) for p in a.split('.')]; assert callable(o), 'not callable'"
-)
+_PROBE = """
+import importlib, inspect, os, sys, traceback
+sys.path.insert(0, sys.argv[2])
+module, _, attribute = sys.argv[1].partition(":")
+try:
+    found = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    inspect.signature(found).bind(object())
+except BaseException as error:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(sys.argv[2])]
+    place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else frames and frames[-1][:2]
+    where = f" ({os.path.relpath(place[0], sys.argv[2])}, line {place[1]})" if place and place[0] else ""
+    sys.exit(f"{type(error).__name__}: {str(error).split(chr(10))[0].split(' (')[0].rstrip('?.')}{where}")
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +109,13 @@ def _handler(config: Config, name: str) -> Finding:
         _, said = probe.popen.communicate(timeout=_IMPORT_SECONDS)
     except subprocess.TimeoutExpired:
         probe.popen.kill()
+        probe.popen.wait()
         return Finding(f"mode {name}", False, f"{mode.handler} takes more than {_IMPORT_SECONDS:.0f} s to import")
     if probe.popen.returncode == 0:
-        return Finding(f"mode {name}", True, f"{mode.handler} imports")
+        return Finding(f"mode {name}", True, f"{mode.handler} imports and takes a task")
     last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it ended without a word"]
     return Finding(
         f"mode {name}",
         False,
-        f"{mode.handler} does not import: {last[0][:200]}. It is looked for in {config.folder} and in the environment.",
+        f"{mode.handler} cannot be used: {last[0][:200]}. It is looked for in {config.folder} and in the environment.",
     )

@@ -77,20 +77,11 @@ class Fire:
 
     def _admit(self) -> Admission:
         config = self._config
-        limits = config.limits
         request = Request(
             key=self._asked.key or str(uuid.uuid4()),
             lane=self._asked.lane,
             reason=self._asked.reason,
-            interlocks=Interlocks(
-                limits.fires_per_day,
-                limits.min_gap_seconds or 0.0,
-                limits.max_pool,
-                limits.task_cap,
-                limits.wall_clock_seconds,
-                limits.fire_deadline_seconds,
-                limits.timezone,
-            ),
+            interlocks=interlocks(config),
             lease=config.hygiene.fire_lease_seconds,
             owner=asdict(mine()),
             code_version=code_version(config),
@@ -137,6 +128,20 @@ class Fire:
             worker_lease=self._config.worker.lease_seconds,
             reap_ghosts=self._config.hygiene.reap_ghosts,
         )
+
+
+def interlocks(config: Config) -> Interlocks:
+    """The limits that admission holds."""
+    limits = config.limits
+    return Interlocks(
+        limits.fires_per_day,
+        limits.min_gap_seconds or 0.0,
+        limits.max_pool,
+        limits.task_cap,
+        limits.wall_clock_seconds,
+        limits.fire_deadline_seconds,
+        limits.timezone,
+    )
 
 
 def _gate(environ: Mapping[str, str]) -> str | None:

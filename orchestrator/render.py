@@ -8,6 +8,7 @@ from typing import Any
 _HARMLESS = re.compile(r"(?:[A-Za-z0-9 .,;%()='+-]|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])|:(?!//)|/)*")
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
 _CELL_LIMIT = 200
+_RARE = ("retried", "unknown", "left", "not_due")
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -16,11 +17,10 @@ def markdown(facts: dict[str, Any]) -> str:
 
     parts = [f"# Fire {facts['fire']}: {verdict_line(facts)}", _when(facts)]
     parts += _section("What needs a person", [f"- {inert(need['text'], 400)}" for need in facts["needs"]])
-    parts += _section("Modes", _modes(facts["modes"]))
+    parts += _section("Modes", _modes(facts["modes"], facts["plan"]))
     parts += _section("Failures", _failures(facts["failures"]))
     parts += _section("Workers", _workers(facts["workers"]))
     parts += _section("What hygiene repaired", _hygiene(facts["hygiene"]))
-    parts += _section("Plan", _plan(facts["plan"]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -46,28 +46,41 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
-    names = list(head)
-    body = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    rule = "|" + "|".join(" --- " if i == 0 else " ---: " for i, _ in enumerate(names)) + "|"
-    return ["| " + " | ".join(names) + " |", rule, *body] if body else []
+    """Rows as a table whose columns are aligned for those who read the text itself."""
+    cells = [list(head), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = ["| " + " | ".join(_pad(row[i], widths[i], i) for i in range(len(row))) + " |" for row in cells]
+    rule = "| " + " | ".join("-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths)) + " |"
+    return [lines[0], rule, *lines[1:]] if len(cells) > 1 else []
 
 
-def _modes(modes: list[dict[str, Any]]) -> list[str]:
-    rows = [
-        (
-            inert(mode["mode"]),
-            *(f"{mode[name]:,}" for name in ("done", "failed", "retried", "unknown", "left", "not_due", "workers")),
-            f"{mode['seconds']:.1f} s",
-        )
-        for mode in modes
-    ]
-    lines = _table(("mode", "done", "failed", "retried", "unknown", "left", "not due", "workers", "time"), rows)
-    tallies = [
+def _pad(text: str, width: int, column: int) -> str:
+    return text.ljust(width) if column == 0 else text.rjust(width)
+
+
+def _modes(modes: list[dict[str, Any]], plan: dict[str, Any] | None) -> list[str]:
+    """Modes that had anything to do; columns that are zero throughout are left out."""
+    busy = [mode for mode in modes if any(mode[name] for name in ("workers", "done", "failed", *_RARE))]
+    columns = ["done", "failed", *(name for name in _RARE if any(mode[name] for mode in busy)), "workers"]
+    rows = [(inert(m["mode"]), *(f"{m[name]:,}" for name in columns), f"{m['seconds']:.1f} s") for m in busy]
+    lines = _table(("mode", *(name.replace("_", " ") for name in columns), "time"), rows)
+    remarks = [
         f"- {inert(mode['mode'])}: " + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
-        for mode in modes
+        for mode in busy
         if mode["tally"]
     ]
-    return [*lines, "", *tallies] if tallies else lines
+    remarks += [remark for mode in busy if (remark := _why_left(mode, plan))]
+    return [*lines, "", *remarks] if remarks else lines
+
+
+def _why_left(mode: dict[str, Any], plan: dict[str, Any] | None) -> str:
+    """Why tasks were left, as far as the plan tells."""
+    share = next((s for s in (plan or {}).get("shares", []) if s["mode"] == mode["mode"]), None)
+    if not mode["left"] or share is None:
+        return ""
+    can_take = "without a task cap" if share["can_take"] is None else f"for at most {share['can_take']:,} tasks"
+    bound = "" if share["ceiling"] == "backlog" else f"; {share['ceiling']} bound it"
+    return f"- {inert(mode['mode'])}: {mode['left']:,} left; {share['workers']} of {share['wanted']} workers {can_take}{bound}"
 
 
 def _failures(failures: list[dict[str, Any]]) -> list[str]:
@@ -76,7 +89,7 @@ def _failures(failures: list[dict[str, Any]]) -> list[str]:
         example = group["example"]
         ends = ", ".join(f"{group[name]} {name}" for name in ("failed", "retried", "unknown") if group[name])
         lines.append(
-            f"- {inert(group['mode'])}: {inert(group['kind'])}, {group['count']:,} times ({ends}). Task {example['task']},"
+            f"- {inert(group['mode'])}: {inert(group['kind'])}, {group['count']:,} ({ends}). Task {example['task']},"
             f" attempt {example['attempt']}: {inert(example['error'] or 'no text', 400)}"
         )
     return lines
@@ -110,10 +123,3 @@ def _hygiene(swept: dict[str, Any]) -> list[str]:
     if swept.get("ghosts"):
         lines.append(f"- ended {len(swept['ghosts'])} ghost process(es): {inert(', '.join(swept['ghosts']), 300)}")
     return lines
-
-
-def _plan(plan: dict[str, Any] | None) -> list[str]:
-    if not plan:
-        return []
-    rows = [(inert(s["mode"]), f"{s['backlog']:,}", s["workers"], s["wanted"], s["ceiling"]) for s in plan["shares"]]
-    return _table(("mode", "backlog", "workers", "wanted", "bound by"), rows)

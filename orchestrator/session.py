@@ -31,6 +31,8 @@ class Session:
         configure(config.log.level, config.log.format)
         for warning in config.warnings:
             log("configuration", "warning", text=warning)
+        if not config.modes:
+            log("configuration", "warning", text=f"{config.path} has no [modes.NAME]: nothing can be enqueued or run")
         return config
 
     @property

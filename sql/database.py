@@ -4,6 +4,7 @@ Every statement is its own transaction unless it is sent with others through ``f
 inside ``transaction``. Nothing here needs session state: no LISTEN, no session locks, prepared statements only if wanted.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ Parameters = dict[str, Any]
 
 # Deadlock, serialization failure, lock and statement timeout, read-only server, shutdown, too many connections.
 TRANSIENT = frozenset({"40P01", "40001", "55P03", "57014", "25006", "57P01", "57P02", "57P03", "53300"})
+# What the driver says of a URL that it read otherwise than it was meant; it quotes parts of it, often of the password.
+_MISREAD = re.compile(r"connection (option|info)|percent-encoded|URI|host (name )?[\"'][^\"']*@")
+_NOT_A_URL = "the database's URL cannot be read: are the special characters of its password percent-encoded?"
 
 
 StatementError = psycopg.Error
@@ -51,7 +55,8 @@ def connect(target: Target, application: str = "stoker") -> psycopg.Connection[t
             options=target.options(),
         )
     except psycopg.Error as error:
-        raise DatabaseUnreachableError(_words(error)) from None
+        words = _words(error)
+        raise DatabaseUnreachableError(_NOT_A_URL if _MISREAD.search(words) else words) from None
     connection.adapters.register_dumper(int, Int8Dumper)
     return connection
 

@@ -3,7 +3,9 @@
 The functions work in the caller's connection and transaction; on an autocommit connection each call is a transaction.
 """
 
+import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +22,9 @@ from stoker.sql.units import parse_duration
 DEFAULT_SPAN_LENGTH = 1000
 DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
 _INTEGER = range(-(2**31), 2**31)
+_UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
+# A day of it in another time zone would be of the year 10000, which Python cannot read back.
+_LAST_YEAR = 9999
 _LINE_KEYS = frozenset({"mode", "payload", "priority", "version", "max_attempts", "available_at", "delay"})
 
 
@@ -114,9 +119,12 @@ def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: da
 def _from_line(text: str, mode: str | None, now: datetime) -> NewTask:
     value = decode(text, "the line")
     if mode is not None:
+        if isinstance(value, dict) and {"mode", "payload"} <= value.keys() <= _LINE_KEYS:
+            raise EnqueueError("the line names its own mode; leave out the one given for every line")
         return NewTask(mode, value)
     if not isinstance(value, dict) or "mode" not in value:
-        raise EnqueueError('expected an object such as {"mode": "resize", "payload": {...}}, or give --mode')
+        example = '{"mode": "resize", "payload": {...}}'
+        raise EnqueueError(f"expected an object such as {example}, or name the mode of all: stoker enqueue MODE --jsonl FILE")
     unknown = sorted(value.keys() - _LINE_KEYS)
     if unknown:
         raise EnqueueError(f"unknown key {json.dumps(unknown[0])}; known: {', '.join(sorted(_LINE_KEYS))}")
@@ -144,9 +152,17 @@ def parse_time(text: Any) -> datetime:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         raise EnqueueError("available_at is not an ISO 8601 time, such as 2026-12-01T07:00:00+01:00") from None
-    if time.tzinfo is None:
-        raise EnqueueError("available_at has no offset; write for example 2026-12-01T07:00:00+01:00 or ...Z")
+    _check_time(time)
     return time
+
+
+def _check_time(time: object) -> None:
+    if not isinstance(time, datetime):
+        raise EnqueueError("available_at is not a datetime")
+    if time.utcoffset() is None:
+        raise EnqueueError("available_at has no offset; write for example 2026-12-01T07:00:00+01:00 or ...Z")
+    if not 1 < time.year < _LAST_YEAR:
+        raise EnqueueError(f"available_at is beyond the years 2 to {_LAST_YEAR - 1}")
 
 
 def _numbered(number: int, task: NewTask, door: Door) -> tuple[NewTask, str]:
@@ -158,14 +174,18 @@ def _numbered(number: int, task: NewTask, door: Door) -> tuple[NewTask, str]:
 
 def _checked(task: NewTask, door: Door) -> str:
     """The payload's text; raises EnqueueError for whatever the database would refuse or a worker could not run."""
-    if not isinstance(task.mode, str) or not 0 < len(task.mode) <= 63 or "\0" in task.mode:
-        raise EnqueueError("mode must be a name of 1 to 63 characters")
+    if not isinstance(task.mode, str) or not 0 < len(task.mode) <= 63 or _UNSTORABLE.search(task.mode):
+        raise EnqueueError("mode must be a name of 1 to 63 characters of Unicode text without NUL")
     if door.modes is not None and task.mode not in door.modes:
-        raise EnqueueError(f"unknown mode {task.mode!r}; configured: {', '.join(sorted(door.modes)) or 'none'}")
+        near = difflib.get_close_matches(task.mode, door.modes, 1)
+        meant = f"did you mean {near[0]}?" if near else f"configured: {', '.join(sorted(door.modes)) or 'none'}"
+        raise EnqueueError(f"unknown mode {task.mode!r}; {meant}")
     _check_integer("priority", task.priority, _INTEGER)
     _check_integer("version", task.version, range(1, 2**31))
     if task.max_attempts is not None:
         _check_integer("max_attempts", task.max_attempts, range(1, 2**31))
+    if task.available_at is not None:
+        _check_time(task.available_at)
     try:
         return encode(task.payload, door.payload_limit)
     except PayloadError as error:

@@ -45,9 +45,18 @@ def known() -> list[Migration]:
 
 
 def preview(applied: int, schema: str) -> str:
-    """The SQL that would bring a schema from version ``applied`` (0: not there) to the newest."""
-    parts = [f"-- {m.name}\n{in_schema(m.text, schema)}" for m in known() if m.number > applied]
-    return "\n".join(parts)
+    """A script for psql that does what ``migrate`` would do to a schema at version ``applied`` (0: not there)."""
+    missing = [migration for migration in known() if migration.number > applied]
+    if not missing:
+        return ""
+    opening = f"create schema if not exists {quote_identifier(schema)};\n{load('create_migrations', schema)};\n"
+    return "\n".join([opening, *(_script(migration, schema) for migration in missing)])
+
+
+def _script(migration: Migration, schema: str) -> str:
+    entry = f"({migration.number}, '{migration.name}', '{migration.checksum}')"
+    record = f"insert into stoker.migrations (number, name, checksum) values {entry};"  # noqa: S608 - nobody's input
+    return in_schema(f"begin;\n{migration.text.rstrip()}\n{record}\ncommit;\n", schema)
 
 
 def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0) -> list[str]:

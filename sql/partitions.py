@@ -1,32 +1,47 @@
 """The partitions of the tables that grow: made ahead of need, ten million ids each."""
 
+from typing import Any
+
 from stoker.sql.database import Database, Transaction
 from stoker.sql.query import in_schema
 
 PARTITION_IDS = 10_000_000
 _AHEAD = 2
-_TABLES = ("tasks", "outcomes", "attempts", "outputs")
+_KEYS = {"tasks": "id", "outcomes": "lo", "attempts": "id", "outputs": "id"}
 
 
 def add_partitions(database: Database) -> int:
-    """Make sure that two partitions lie ahead of the newest id; how many tables were added."""
-    ((newest, highest),) = database.run("newest_id")
-    wanted = newest // PARTITION_IDS + _AHEAD
-    if highest >= wanted:
+    """Make sure that two partitions lie ahead of the newest id; how many tables were added.
+
+    Ids that outran their partition lie in the default one, the net: they stay there, and get no partition of their own.
+    """
+    first, last = _missing(database.run("newest_id"))
+    if first > last:
         return 0
-    return database.in_transaction(lambda tx: _add(tx, database.target.schema, highest + 1, wanted))
+    return database.in_transaction(lambda tx: _add_missing(tx, database.target.schema), repeatable=True)
 
 
-def _add(tx: Transaction, schema: str, first: int, last: int) -> int:
-    added = 0
-    for table in _TABLES:
-        for number in range(first, last + 1):
-            part = f"stoker.{table}_{number}"
-            bounds = f"from ({number * PARTITION_IDS}) to ({(number + 1) * PARTITION_IDS})"
-            for statement in (
-                f"create table if not exists {part} (like stoker.{table} including all)",
-                f"alter table stoker.{table} attach partition {part} for values {bounds}",
-            ):
-                tx.connection.execute(in_schema(statement, schema))
-            added += 1
-    return added
+def _missing(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
+    ((newest, highest),) = rows
+    return highest + 1, newest // PARTITION_IDS + _AHEAD
+
+
+def _add_missing(tx: Transaction, schema: str) -> int:
+    """Look again under the lock: another sweep may have been first."""
+    tx.run("lock_migrations")
+    first, last = _missing(tx.run("newest_id"))
+    return sum(_add(tx, schema, table, number) for number in range(first, last + 1) for table in _KEYS)
+
+
+def _add(tx: Transaction, schema: str, table: str, number: int) -> bool:
+    def run(statement: str) -> Any:
+        return tx.connection.execute(in_schema(statement, schema))
+
+    net, part = f"stoker.{table}_beyond", f"stoker.{table}_{number}"
+    lo, hi = number * PARTITION_IDS, (number + 1) * PARTITION_IDS
+    run(f"lock table {net} in access exclusive mode")
+    if run(f"select from {net} where {_KEYS[table]} >= {lo} and {_KEYS[table]} < {hi} limit 1").fetchone() is not None:
+        return False
+    run(f"create table {part} (like stoker.{table} including all)")
+    run(f"alter table stoker.{table} attach partition {part} for values from ({lo}) to ({hi})")
+    return True

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
-_SCHEMA = re.compile(r"\bstoker\.")
+_SCHEMA = re.compile(r"('?)\bstoker\.")
 
 
 def quote_identifier(name: str) -> str:
@@ -22,8 +22,8 @@ def quote_identifier(name: str) -> str:
 def in_schema(text: str, schema: str) -> str:
     """The SQL ``text``, written for the schema ``stoker``, for the schema ``schema``."""
     quoted = quote_identifier(schema)
-    text = text.replace("'stoker.", "'" + quoted.replace("'", "''") + ".")
-    return _SCHEMA.sub(lambda _: quoted + ".", text)
+    within_text = "'" + quoted.replace("'", "''")
+    return _SCHEMA.sub(lambda match: (within_text if match[1] else quoted) + ".", text)
 
 
 @cache

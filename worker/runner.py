@@ -6,6 +6,7 @@ FEED and ACKS are pipes with a JSON line a message; SLATE is the shared page. It
 before it starts it. It arms a timer of its own, so that it ends even if the keeper cannot end it.
 """
 
+import contextlib
 import gc
 import importlib
 import inspect
@@ -126,6 +127,8 @@ def _find(name: str, folder: str) -> Callable[[Task[Any]], Any]:
         found = getattr(found, part)
     if not callable(found):
         raise TypeError(f"{name} is not callable")
+    with contextlib.suppress(ValueError):
+        inspect.signature(found).bind(object())
     return _synchronous(found) if inspect.iscoroutinefunction(found) else found
 
 

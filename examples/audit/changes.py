@@ -20,7 +20,7 @@ def main() -> None:
             print(f"{status}: {path}")
         if len(paths) > _SHOWN or (paths and not same):
             print(f"{status}: {len(paths):,} files in all")
-    if not any(found.values()):
+    if same and not any(found.values()):
         print(f"Nothing changed in {len(same):,} files.")
 
 

@@ -24,8 +24,10 @@ def main() -> None:
     folder = Path(named).resolve()
     if not folder.is_dir():
         sys.exit(f"tasks.py: no folder {named}")
+    sys.stderr.write(f"Auditing {folder}, and the three files of the example that do not compile.\n")
     present = list(_files(folder))
-    gone = [path for path in recorded if Path(path).is_relative_to(folder) and path not in set(present)]
+    known = set(present)
+    gone = [path for path in recorded if path not in known and Path(path).is_relative_to(folder)]
     for path in [*present, *gone]:
         _print("fixity", {"path": path, "was": recorded.get(path)})
     broken = sorted(str(path) for path in (Path(__file__).resolve().parent / "broken").glob("*.py"))

@@ -1,5 +1,6 @@
 -- Take up to :batch tasks of one mode and version, after the mark, for a worker that is not fenced, and renew its lease.
 -- No row: fenced. One row without an id: nothing was free. A span is found again by its immutable id, never by lo.
+-- Only a claim of one waits for start_claim: the tasks of a larger one may be handed over as soon as it is made.
 with me as (
     update stoker.workers set lease_until = now() + make_interval(secs => :lease)
     where worker = :worker and fenced_at is null and exited_at is null
@@ -24,7 +25,7 @@ with me as (
     insert into stoker.claims (token, worker, fire, mode, side_effect, max_attempts, los, his, attempts, taken,
                                started, dead_by)
     select :token, me.worker, me.fire, :mode, :side_effect, :max_attempts, all_used.los, all_used.his,
-           all_used.attempts, all_used.taken, not :ahead, now() + make_interval(secs => :dead_after)
+           all_used.attempts, all_used.taken, not :ahead or all_used.taken > 1, now() + make_interval(secs => :dead_after)
     from me, (select array_agg(lo) as los, array_agg(upto) as his, array_agg(attempts) as attempts,
                      sum(upto - lo + 1) as taken from used having count(*) > 0) as all_used
 )

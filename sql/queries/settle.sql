@@ -1,5 +1,6 @@
 -- End a claim, or shrink it to what is left, and give every other task of it a new place, under its token and step.
--- No row: the claim was released meanwhile, or this very settlement was already made.
+-- No row: the claim was released meanwhile, or this very settlement was already made. What is given back may be
+-- neighbours by id alone: a span is of one kind and lies in one partition.
 with over as (
     delete from stoker.claims where token = :token and step = :step and cardinality(:left_los::bigint[]) = 0
     returning token, fire, worker, dead_by
@@ -31,11 +32,15 @@ with over as (
 ), puzzling as (
     insert into stoker.unknown (id, attempts, fire, worker, token, dead_by, error_kind)
     select id, attempt, fire, worker, token, dead_by, error_kind from bad where verdict = 'unknown'
+), given as (
+    select t.id, t.mode, t.version, t.priority, s.attempts, t.tableoid,
+           t.id - row_number() over (partition by t.mode, t.version, t.priority, s.attempts, t.tableoid order by t.id) as island
+    from mine, unnest(:free_los::bigint[], :free_his::bigint[], :free_attempts::integer[]) as s (lo, hi, attempts)
+    join stoker.tasks t on t.id between s.lo and s.hi
 ), free as (
     insert into stoker.ready (mode, version, priority, lo, hi, attempts)
-    select t.mode, t.version, t.priority, s.lo, s.hi, s.attempts
-    from mine, unnest(:free_los::bigint[], :free_his::bigint[], :free_attempts::integer[]) as s (lo, hi, attempts)
-    join stoker.tasks t on t.id = s.lo
+    select mode, version, priority, min(id), max(id), attempts
+    from given group by mode, version, priority, attempts, tableoid, island
 ), said as (
     insert into stoker.outputs (id, attempt, token, output)
     select o.id, o.attempt, mine.token, o.output

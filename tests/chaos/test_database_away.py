@@ -5,7 +5,6 @@ import threading
 import time
 
 import pytest
-
 from tests.end_to_end.project import Project
 from tests.postgres import Cluster
 
@@ -44,7 +43,9 @@ def test_a_fire_outlives_restarts_of_the_database(project: Project, cluster: Clu
         if project.facts()["modes"][1]["left"]:
             assert project.run("fire").returncode == 0
     assert dict(project.query("select status, count(*) from stoker.task_queue group by status")) == {"done": len(ids)}
-    assert project.query("select sum(hi - lo + 1)::bigint, count(*) filter (where hi < lo) from stoker.outcomes") == [(len(ids), 0)]
+    assert project.query("select sum(hi - lo + 1)::bigint, count(*) filter (where hi < lo) from stoker.outcomes") == [
+        (len(ids), 0)
+    ]
     notes = [facts for (facts,) in project.query("select facts from stoker.notes")]
     assert sum(mode["done"] for facts in notes for mode in facts["modes"]) == len(ids)
     assert project.query("select count(*) from stoker.claims") == [(0,)]

@@ -114,13 +114,13 @@ class Project:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def start(self, *arguments: str, command: tuple[str, ...] = COMMAND) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, command: tuple[str, ...] = COMMAND, **environment: str) -> subprocess.Popen[bytes]:
         """Start a stoker command and leave it running."""
         with (self.folder / "stderr").open("ab") as errors, (self.folder / "stdout").open("ab") as output:
             process = subprocess.Popen(
                 [*command, *arguments],
                 cwd=self.folder,
-                env=self.environment(),
+                env=self.environment(**environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,

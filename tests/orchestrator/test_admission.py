@@ -77,7 +77,7 @@ def standing(**changes: object) -> Standing:
         ({"fires_today": 6}, {}, "the daily cap is reached"),
         ({"fires_today": 5}, {}, None),
         ({}, {"fires_per_day": 0}, "the daily cap is reached"),
-        ({}, {"fires_per_day": -3}, "0 of 0 fires"),
+        ({}, {"fires_per_day": -3}, "fires_per_day is 0"),
         ({"fires_today": 10**6}, {"fires_per_day": None}, None),
         ({"seconds_since_last": 59.0}, {"min_gap": 60.0}, "min_gap is 60 s"),
         ({"seconds_since_last": 60.0}, {"min_gap": 60.0}, None),

@@ -1,0 +1,15 @@
+"""The benches: each starts a PostgreSQL of its own, measures, prints a table and one JSON line last, and cleans up.
+
+    python -m bench.start     an empty fire; the first task; a pool of twelve
+    python -m bench.memory    what one worker holds in memory
+    python -m bench.drain     no-op tasks beside the floor, in turn, and where a task's time goes
+
+- ``server``: the folder, the server in it, and the stoker command as a real process;
+- ``backlog``: tasks loaded in bulk, and how fast they went;
+- ``floor``: what a bare loop of psycopg reaches with the same guarantees;
+- ``proc``: processor time and memory of other processes, from /proc;
+- ``report``: the table, the JSON line, and ``--save``;
+- ``handlers/``: the configuration and the handlers that are measured; ``statements/``: the floor's SQL, and the yardstick.
+
+A bench gives facts about one machine at one hour. Only ratios within one run carry to another.
+"""
