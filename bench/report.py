@@ -76,7 +76,7 @@ def _model() -> str:
 def _commit() -> str | None:
     try:
         done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            ["git", "-c", f"safe.directory={TOP}", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
             cwd=TOP,
             capture_output=True,
             text=True,

@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from stoker.hygiene.process import become_subreaper, end_strays
 from stoker.sql import embedded
 from stoker.sql.migrate import migrate
 
@@ -23,7 +24,7 @@ SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 """A commit is on disk before it is answered. Everything else is the embedded server's own."""
 
 _SHOWN = ("server_version", *SETTINGS, "wal_level", "shared_buffers", "max_wal_size", "data_checksums")
-_LIMIT_SECONDS = 300.0
+_LIMIT_SECONDS = 120.0
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
@@ -126,6 +127,7 @@ def stoker_command() -> str:
 def opened() -> Iterator[Site]:
     """A warm, migrated, empty database with the handlers beside it; afterwards no process and no folder is left."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    become_subreaper()
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as name:
         folder = Path(name)
         for source in ("config.toml", "jobs.py"):
@@ -137,6 +139,9 @@ def opened() -> Iterator[Site]:
             migrate(site.url)
             yield site
         finally:
-            if site is not None:
-                site.end()
-            embedded.stop(home)
+            try:
+                if site is not None:
+                    site.end()
+                embedded.stop(home)
+            finally:
+                end_strays()

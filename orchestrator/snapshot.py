@@ -30,22 +30,25 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
     """Look at the queue; ``only`` narrows the decision to some modes."""
     queued = database.rows(Queued, "backlog")
     paces = dict(database.run("recent_pace", modes=sorted(config.modes)))
-    served = {(name, mode.version) for name, mode in config.modes.items()}
-    standing = {one.mode: one for one in queued if (one.mode, one.version) in served}
-    return Snapshot(
-        [_backlog(name, config, standing.get(name), paces.get(name)) for name in config.modes if not only or name in only],
-        [(q.mode, q.version, q.ready + q.later) for q in queued if (q.mode, q.version) not in served],
-    )
+    runnable: dict[str, list[Queued]] = {name: [] for name in config.modes}
+    unserved = []
+    for one in queued:
+        if one.mode in config.modes and one.version <= config.modes[one.mode].version:
+            runnable[one.mode].append(one)
+        else:
+            unserved.append((one.mode, one.version, one.ready + one.later))
+    asked = [name for name in config.modes if not only or name in only]
+    return Snapshot([_backlog(name, config, runnable[name], paces.get(name)) for name in asked], unserved)
 
 
-def _backlog(name: str, config: Config, queued: Queued | None, seconds_each: float | None) -> Backlog:
+def _backlog(name: str, config: Config, queued: list[Queued], seconds_each: float | None) -> Backlog:
     mode = config.modes[name]
     caps = [cap for cap in (mode.task_cap, config.limits.task_cap) if cap is not None]
     return Backlog(
         mode=name,
-        ready=queued.ready if queued else 0,
+        ready=sum(one.ready for one in queued),
         seconds_each=seconds_each,
-        oldest_seconds=queued.oldest_seconds if queued else 0.0,
+        oldest_seconds=max((one.oldest_seconds for one in queued), default=0.0),
         weight=mode.weight,
         max_workers=mode.max_workers,
         task_cap=min(caps) if caps else None,

@@ -79,10 +79,10 @@ class Desk:
         """Record when the first task was handed over."""
         self._database.run("first_task", worker=self._orders.worker)
 
-    def look(self) -> tuple[bool, float | None]:
-        """Whether anything is claimable, and in how many seconds the next task of this mode is due."""
-        (found,) = self._database.run("look_ready", mode=self._mode.name, versions=[self._mode.version])
-        return bool(found[0]), found[1]
+    def look(self) -> tuple[int | None, float | None]:
+        """The oldest payload version that is claimable, and in how many seconds the next task of this mode is due."""
+        ((version, due_in),) = self._database.run("look_ready", mode=self._mode.name, version=self._mode.version)
+        return version, due_in
 
     def promote(self) -> None:
         """Make what is due claimable."""

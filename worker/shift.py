@@ -68,6 +68,7 @@ class Shift:
         self._pace = Pace(orders.batch_time, orders.batch_limit, orders.mode.expected_seconds)
         self._tally: Counter[str] = Counter()
         self._dry_until = 0.0
+        self._version = orders.mode.version
 
     async def work(self, desk: Desk, insist: Insist) -> None:
         """Work until there is a reason to leave; what is still held then is for ``hand_over``."""
@@ -153,7 +154,7 @@ class Shift:
         if running and (alone or self._pace.batch == 1 or now < self._dry_until):
             return None
         self._pace.rewind_if_due(now)
-        return new_want(self._pace, room, self._mode.version, ahead=bool(running), alone=alone)
+        return new_want(self._pace, room, self._version, ahead=bool(running), alone=alone)
 
     def _room(self, running: list[Claim]) -> int:
         """How many more tasks the cap allows."""
@@ -213,8 +214,9 @@ class Shift:
         if not self._pen.ready or self._pen.dead:
             await self._bell.wait()
             return True
-        any_ready, due_in = await insist(desk.look)
-        if any_ready:
+        version, due_in = await insist(desk.look)
+        if version is not None:
+            self._version = version
             await anyio.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - jitter is no secret
             return True
         if due_in is not None and due_in <= self._orders.linger:

@@ -1,3 +1,4 @@
--- Without a lock: is anything claimable there, and when is the next task due?
-select exists (select from stoker.ready where mode = :mode and version = any(:versions)) as any_ready,
-       (select extract(epoch from min(available_at) - now())::float8 from stoker.later where mode = :mode) as due_in
+-- Without a lock: the oldest payload version, up to :version, that is claimable, and when the next task is due.
+select (select min(version) from stoker.ready where mode = :mode and version <= :version) as ready_version,
+       (select extract(epoch from min(available_at) - now())::float8 from stoker.later
+         where mode = :mode and version <= :version) as due_in

@@ -34,7 +34,7 @@ with over as (
     select id, attempt, fire, worker, token, dead_by, error_kind from bad where verdict = 'unknown'
 ), given as (
     select t.id, t.mode, t.version, t.priority, s.attempts, t.tableoid,
-           t.id - row_number() over (partition by t.mode, t.version, t.priority, s.attempts, t.tableoid order by t.id) as island
+           t.id - row_number() over (partition by t.mode, t.version, t.priority, s.attempts order by t.id) as island
     from mine, unnest(:free_los::bigint[], :free_his::bigint[], :free_attempts::integer[]) as s (lo, hi, attempts)
     join stoker.tasks t on t.id between s.lo and s.hi
 ), free as (

@@ -206,14 +206,14 @@ def test_a_runner_finds_only_base_names_and_those_its_mode_lists(project: Projec
     (project.folder / "program.py").write_text(PROGRAM)
     project.enqueue("spy", 1)
     project.enqueue("program", 1)
-    secrets = {"DATABASE_URL": project.url, "PGPASSWORD": "canary-pg", "WEBHOOK": "canary-hook", "PYTHONPATH": "/canary"}
-    fire = project.start("fire", API_TOKEN="canary-token", **secrets)
+    url, password, hook = project.url, "canary-pg", "canary-hook"
+    fire = project.start("fire", API_TOKEN="canary-token", DATABASE_URL=url, PGPASSWORD=password, WEBHOOK=hook)
     project.wait_for_starts(1)
     for pid in project.tagged():
         with suppress(OSError):
             visible = Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
             assert b"postgresql://" not in visible
-            assert not [secret for secret in secrets.values() if secret.encode() in visible]
+            assert not [secret for secret in (url, password, hook) if secret.encode() in visible]
     project.open_gate()
     assert fire.wait(timeout=30) == 0
     by_mode = {run["environ"]["STOKER_MODE"]: run["environ"] for run in seen(project)}

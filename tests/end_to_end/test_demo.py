@@ -84,11 +84,11 @@ def test_the_demo_run_twice_says_that_nothing_changed_and_then_what_did(demo: De
     said = demo.run()
     assert demo.tally() == {"new": 3}
     assert "- fixity: 3 new" in said
-    assert said.splitlines()[-1] == "new: 3 files in all"
+    assert "new: 3 files in all" in said.splitlines()
     assert demo.failed() == BROKEN
     assert said.count("SyntaxError") + said.count("TabError") + said.count("IndentationError") >= 1
 
-    assert demo.run().splitlines()[-1] == "Nothing changed in 3 files."
+    assert "Nothing changed in 3 files." in demo.run().splitlines()
     assert demo.tally() == {"same": 3}
     assert demo.failed() == BROKEN
 
@@ -99,7 +99,7 @@ def test_the_demo_run_twice_says_that_nothing_changed_and_then_what_did(demo: De
     assert demo.tally() == {"same": 1, "changed": 1, "gone": 1, "new": 1}
     assert "- fixity: 1 changed, 1 gone, 1 new, 1 same" in said
     changed = [f"changed: {demo.folder}/one.py", f"gone: {demo.folder}/two.py", f"new: {demo.folder}/four.py"]
-    assert said.splitlines()[-3:] == changed
+    assert [line for line in said.splitlines() if str(demo.folder) in line] == changed
     assert demo.failed() == sorted([*BROKEN, "four.py"])
 
     assert "changed:" not in demo.run()

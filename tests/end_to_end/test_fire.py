@@ -308,7 +308,7 @@ def test_json_of_every_command_has_its_documented_shape(project: Project) -> Non
     (task,) = project.enqueue("quick", {"a": 1})
     (bad,) = project.enqueue("failing", 1)
     plan = project.json("plan")
-    assert set(plan) == {"shares", "max_pool", "ceiling", "workers", "can_take", "unserved"}
+    assert {"shares", "max_pool", "ceiling", "workers", "can_take", "unserved"} <= set(plan)
     assert [(share["mode"], share["backlog"], share["workers"]) for share in plan["shares"]] == [
         ("failing", 1, 1),
         ("quick", 1, 1),

@@ -30,7 +30,7 @@ def drain(url: str, fire: int, batch: int, locks: int, gate: threading.Barrier) 
         if claimed.ids:
             assert settle_plain(database, claimed)
             taken += claimed.ids
-        elif not database.run("look_ready", mode="m", versions=[1])[0][0]:
+        elif not database.run("look_ready", mode="m", version=1)[0][0]:
             database.close()
             return taken
 
@@ -106,7 +106,7 @@ def test_a_span_held_by_an_open_claim_is_skipped_and_not_waited_for(
         skipped = claim(stoker, second, 10)
         assert not skipped.is_fenced
         assert skipped.ids == []
-        assert stoker.run("look_ready", mode="m", versions=[1]) == [(True, None)]
+        assert stoker.run("look_ready", mode="m", version=1) == [(1, None)]
     assert claim(stoker, second, 10).ids == list(range(11, 21))
     assert check(connection) == Counts(ready=80, claimed=20)
 

@@ -244,7 +244,7 @@ def test_two_promoters_never_double_a_task(database: str, stoker: Database, conn
 
     def promote(_: int) -> int:
         own, total = Database(Target(database)), 0
-        while (moved := own.run("promote_due", limit=7)[0][0]) or own.run("look_ready", mode="m", versions=[1])[0][
+        while (moved := own.run("promote_due", limit=7)[0][0]) or own.run("look_ready", mode="m", version=1)[0][
             1
         ] is not None:
             total += moved
@@ -254,3 +254,13 @@ def test_two_promoters_never_double_a_task(database: str, stoker: Database, conn
     with ThreadPoolExecutor(2) as pool:
         assert sum(pool.map(promote, range(2))) == 500
     assert check(connection) == Counts(ready=500)
+
+
+def test_a_promoter_does_not_wait_for_another(database: str, stoker: Database, connection: Connection, worker: str) -> None:
+    """P10: what an open transaction has in hand is skipped."""
+    later(stoker, connection, worker, 3)
+    connection.execute("update stoker.later set available_at = now()")
+    with psycopg.connect(database) as other:
+        other.execute(load("promote_due", "stoker"), {"limit": 1})
+        assert stoker.run("promote_due", limit=10) == [(2,)]
+    assert check(connection) == Counts(ready=3)

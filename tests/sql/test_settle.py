@@ -65,8 +65,15 @@ def test_a_second_settlement_gets_no_row_and_changes_nothing(
         "results": [None],
         "done": 2,
     }
-    late: dict[str, Any] = {"outputs": [{"id": 1, "attempt": 1, "output": "late"}], "ended": [ended(2, "failed")], "free_los": [1],
-            "free_his": [1], "free_attempts": [0], "failed": 1, "busy": 9.0}  # fmt: skip
+    late: dict[str, Any] = {
+        "outputs": [{"id": 1, "attempt": 1, "output": "late"}],
+        "ended": [ended(2, "failed")],
+        "free_los": [1],
+        "free_his": [1],
+        "free_attempts": [0],
+        "failed": 1,
+        "busy": 9.0,
+    }
     assert settle(stoker, claimed.token, **whole)
     before = everything(connection)
     assert not (settle_plain(stoker, claimed) if plain else settle(stoker, claimed.token, **{**whole, **late}))
@@ -106,9 +113,12 @@ def test_a_partial_settlement_shrinks_the_claim_and_its_step_guards_against_repe
 ) -> None:
     """P2: what is left stays claimed under the same token, one step on."""
     fill(connection, 10, span=10)
-    token = claim(stoker, worker, 10).token
-    part: dict[str, Any] = {"los": [1], "his": [4], "tries": [1], "seconds": [0.1], "labels": [None], "results": [None], "done": 4,
-            "left_los": [5], "left_his": [10], "left_attempts": [0]}  # fmt: skip
+    claimed = claim(stoker, worker, 10)
+    token = claimed.token
+    part: dict[str, Any] = {
+        "los": [1], "his": [4], "tries": [1], "seconds": [0.1], "labels": [None], "results": [None], "done": 4,
+        "left_los": [5], "left_his": [10], "left_attempts": [0],
+    }  # fmt: skip
     assert settle(stoker, token, **part)
     assert check(connection) == Counts(claimed=6, done=4)
     before = everything(connection)
@@ -117,6 +127,7 @@ def test_a_partial_settlement_shrinks_the_claim_and_its_step_guards_against_repe
     assert stoker.run("find_claim", token=token) == [(1,)]
     rest: dict[str, Any] = {**part, "los": [5], "his": [10], "done": 6, "left_los": [], "left_his": [], "left_attempts": []}
     assert not settle(stoker, token, 0, **rest)
+    assert not settle_plain(stoker, claimed, 0)
     assert settle(stoker, token, 1, **rest)
     assert check(connection) == Counts(done=10)
     assert counters(connection)[0] == 10
