@@ -25,6 +25,7 @@ from bench.server import BenchError, Site, finish, opened
 POOLS = (1, 2)
 ROUNDS = 5
 TASKS = 400_000
+_BUDGET_SECONDS = 360.0
 _KEEPER = "select (owner->>'pid')::int from stoker.workers where exited_at is null and first_task_at is not null"
 _BACKEND = "select pid from pg_stat_activity where application_name = %s"
 
@@ -107,7 +108,11 @@ def main() -> None:
         progress("warm-up")
         for mode in SIDES:
             drain(site, mode, 1, options.tasks)
+        over_at = time.monotonic() + _BUDGET_SECONDS
         for number in range(1, options.rounds + 1):
+            if number > 1 and time.monotonic() > over_at:
+                progress("no time for more rounds: the machine is too busy")
+                break
             progress(f"round {number} of {options.rounds}")
             for (mode, workers), drains in taken.items():
                 drains.append(drain(site, mode, workers, options.tasks))

@@ -50,7 +50,8 @@ def preview(applied: int, schema: str) -> str:
     if not missing:
         return ""
     opening = f"create schema if not exists {quote_identifier(schema)};\n{load('create_migrations', schema)};\n"
-    return "\n".join([opening, *(_script(migration, schema) for migration in missing)])
+    scripts = [_script(migration, schema) for migration in missing]
+    return "\n".join(scripts if applied else [opening, *scripts])
 
 
 def _script(migration: Migration, schema: str) -> str:

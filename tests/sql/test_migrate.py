@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -73,8 +74,10 @@ def test_an_idle_reader_makes_it_abort_in_time_and_it_works_afterwards(
     before = state(database)
     with psycopg.connect(database) as reader:
         reader.execute(f"select from {reads}")
+        began = time.monotonic()
         with pytest.raises(MigrationError, match=r"another session holds a lock .* more than 0.2 s; nothing was changed"):
             migrate(database, lock_timeout=0.2)
+        assert time.monotonic() - began < 3
         assert state(database) == before
     assert migrate(database, lock_timeout=0.2) == [f"{NEXT:04}_next.sql"]
     assert state(database)[0] == NEXT
@@ -102,7 +105,7 @@ def test_the_preview_does_what_migrating_does(empty: str, monkeypatch: pytest.Mo
     if applied:
         migrate(empty)
     newer(monkeypatch, "create table stoker.more (a int);")
-    psql(empty, preview(applied, "stoker"))
+    assert psql(empty, preview(applied, "stoker")) == ""
     there = state(empty)
     assert migrate(empty) == []
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -117,25 +120,17 @@ def test_a_preview_that_breaks_leaves_nothing(empty: str, monkeypatch: pytest.Mo
     migrate(empty)
     newer(monkeypatch, "create table stoker.more (a int); select 1 / 0;")
     before = state(empty)
-    with pytest.raises(psycopg.errors.DivisionByZero):
-        run(empty, preview(1, "stoker"))
+    assert "division by zero" in psql(empty, preview(1, "stoker"))
     assert state(empty) == before
 
 
-def psql(url: str, text: str) -> None:
-    """Run a script as an operator would; where there is no psql, as one string."""
+def psql(url: str, text: str) -> str:
+    """Run a script as an operator would; what was complained of."""
     program = embedded.find_binaries().psql
     if not program.exists():
-        run(url, text)
-        return
+        pytest.skip("no psql is installed here")
     command = [str(program), "-X", "-q", "-v", "ON_ERROR_STOP=1", url]
-    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def run(url: str, text: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(text)
+    return subprocess.run(command, input=text, text=True, capture_output=True, check=False).stderr
 
 
 def test_what_stands_between_stoker_and_its_schema_is_said(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:

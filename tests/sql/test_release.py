@@ -244,9 +244,7 @@ def test_two_promoters_never_double_a_task(database: str, stoker: Database, conn
 
     def promote(_: int) -> int:
         own, total = Database(Target(database)), 0
-        while (moved := own.run("promote_due", limit=7)[0][0]) or own.run("look_ready", mode="m", version=1)[0][
-            1
-        ] is not None:
+        while (moved := own.run("promote_due", limit=7)[0][0]) or own.run("look_ready", mode="m", version=1)[0][1] is not None:
             total += moved
         own.close()
         return total
