@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
 import anyio
@@ -176,7 +177,7 @@ def end_strays(keep: Collection[int] = ()) -> int:
     while True:
         below = descendants(me)  # looked at first: what a kept process starts from now on is not among them
         kept = {pid for root in keep for pid in (root, *descendants(root))}
-        strays = [pid for pid in below if pid not in kept and pid not in _owned]
+        strays = [pid for pid in below if pid not in kept and pid not in _owned and not _is_embedded_server(pid)]
         _reap_adopted(me)
         if not strays or time.monotonic() > deadline:
             return len(killed)
@@ -184,6 +185,15 @@ def end_strays(keep: Collection[int] = ()) -> int:
             send(pid, signal.SIGKILL)
             killed.add(pid)
         time.sleep(0.002)
+
+
+def _is_embedded_server(pid: int) -> bool:
+    """Whether this is an embedded PostgreSQL, which a stoker command inside a handler may have started: it stays up."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+        return name == "postgres" and Path(f"/proc/{pid}/cwd").readlink().match("*/.stoker/data")
+    except OSError:
+        return False
 
 
 def send(pid: int, number: int) -> bool:

@@ -11,8 +11,9 @@ import anyio
 import anyio.lowlevel
 from anyio.to_thread import run_sync
 
+from stoker.hygiene.clock import leases_are_judged
 from stoker.hygiene.close import DEADLINE, INTERRUPTED, NORMAL
-from stoker.hygiene.release import Living, release
+from stoker.hygiene.release import Living, living_workers, release
 from stoker.orchestrator.launchers.local import LocalLauncher, LocalWorker
 from stoker.orchestrator.progress import Progress
 from stoker.sql.database import Database, DatabaseUnreachableError
@@ -31,6 +32,7 @@ class Barrier:
     installation: str
     fire: int
     fire_lease: float
+    worker_lease: float
     fire_deadline: float | None
     grace: float
     reap_ghosts: bool
@@ -102,7 +104,7 @@ class Barrier:
             return
         if freed is not None:
             self.say("worker lost", "warning", worker=orders.worker, how=worker.status, mode=orders.mode.name)
-        elif worker.returncode and not self.database.run("find_worker", worker=orders.worker):
+        elif worker.returncode and not self._terms and not self.database.run("find_worker", worker=orders.worker):
             self._miss(orders, worker.status)
 
     async def _clear(self) -> None:
@@ -113,7 +115,7 @@ class Barrier:
         self.progress.clear()
 
     async def _hear_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
             async for number in received:
                 self.signal_number = int(number)
                 self.stop(INTERRUPTED)
@@ -143,14 +145,21 @@ class Barrier:
     async def _tick(self) -> None:
         while True:
             await anyio.sleep(1.0)
-            await run_sync(self._tick_once)
+            for name in await run_sync(self._tick_once):
+                for worker in self.workers:
+                    if worker.orders.worker == name and worker.returncode is None:
+                        self.say("lease over", "warning", worker=name, mode=worker.orders.mode.name)
+                        await worker.end(0.0)
 
-    def _tick_once(self) -> None:
+    def _tick_once(self) -> list[str]:
+        """Promote, show, and look who is frozen: the workers whose lease is over."""
         try:
             self.database.run("promote_due", limit=1000)
             self.progress.tick()
+            lapsed = [one.worker for one in living_workers(self.database, self.fire) if one.lapsed]
+            return lapsed if lapsed and leases_are_judged(self.database, self.worker_lease) else []
         except DatabaseUnreachableError:
-            return
+            return []
 
     async def _enforce(self, started: float) -> None:
         """The fire's deadline: TERM, after the grace TERM again, then the whole tree by force."""

@@ -4,6 +4,8 @@ Exit codes: 0 done; 1 internal error; 2 usage or configuration; 75 database unre
 ``fire --exit-code`` also 10 some tasks failed, 11 refused.
 """
 
+import io
+import os
 import sys
 from typing import Annotated, Optional
 
@@ -54,8 +56,12 @@ cli_database.add_to(app)
 
 def main() -> None:
     """Run the command line; every known failure has its exit code and one clear message."""
-    from stoker.orchestrator.failures import exit_code
+    from stoker.orchestrator.failures import exit_code, message
 
+    _open_standard_streams()
+    if any(_is_no_text(argument) for argument in sys.argv):
+        sys.stderr.write("stoker: an argument is not UTF-8\n")
+        sys.exit(USAGE)
     try:
         app()
     except KeyboardInterrupt:
@@ -64,8 +70,26 @@ def main() -> None:
         code = exit_code(error)
         if code is None:
             raise
-        sys.stderr.write(f"stoker: {error}\n")
+        sys.stderr.write(f"stoker: {message(error)}\n")
         sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """A command started with a closed stream gets an empty one, so that nothing else takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - stays open
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_no_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import typer
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
 SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
+_LANE_LENGTH = 63
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 Modes = Annotated[Optional[list[str]], typer.Option("--mode", "-m", help="Only this mode; may be repeated.")]  # noqa: UP045
@@ -70,6 +71,8 @@ def fire(
     from stoker.orchestrator.fire import Asked, Fire
 
     session: Session = context.obj
+    if not 0 < len(lane) <= _LANE_LENGTH:
+        raise UsageError(f"a lane is a name of 1 to {_LANE_LENGTH} characters")
     asked = Asked(lane, reason, _known(session, mode))
     ended = Fire(session.database, session.config, os.environ, asked).run()
     if ended.refusal is not None:

@@ -110,6 +110,7 @@ class Fire:
             installation=self._installation,
             fire=fire,
             fire_lease=self._config.hygiene.fire_lease_seconds,
+            worker_lease=self._config.worker.lease_seconds,
             fire_deadline=self._config.limits.fire_deadline_seconds,
             grace=self._config.worker.grace_seconds,
             reap_ghosts=self._config.hygiene.reap_ghosts,

@@ -3,6 +3,7 @@
 structlog is imported at the first line, so that what says nothing starts faster.
 """
 
+import contextlib
 import sys
 from functools import cache
 from typing import Any
@@ -18,9 +19,10 @@ def configure(level: str, form: str) -> None:
 
 
 def log(event: str, level: str = "info", /, **facts: Any) -> None:
-    """One line about one event."""
+    """One line about one event. That nobody reads it any more costs nothing but the line."""
     if _LEVELS.get(level, 20) >= _LEVELS[_settings["level"]]:
-        getattr(_logger(), level if level in _LEVELS else "info")(event, **facts)
+        with contextlib.suppress(OSError):
+            getattr(_logger(), level if level in _LEVELS else "info")(event, **facts)
 
 
 @cache

@@ -1,5 +1,6 @@
 """What a person sees while a fire runs: one line that is redrawn on a terminal, a line now and then elsewhere."""
 
+import contextlib
 import sys
 import time
 from dataclasses import dataclass, field
@@ -33,14 +34,20 @@ class Progress:
         )
         self._shown_at = now
         if self.is_terminal:
-            sys.stderr.write("\r" + line.ljust(self._width))
+            _write("\r" + line.ljust(self._width))
             self._width = len(line)
         else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+            _write(line + "\n")
 
     def clear(self) -> None:
         """Take the line away."""
         if self.is_terminal and self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
+            _write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+
+def _write(text: str) -> None:
+    """Write to standard error; that nobody reads it any more is no reason to end a fire."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from stoker.sql.partitions import PARTITION_IDS
+from stoker.sql.layout import PARTITION_IDS
 from stoker.sql.payload import PayloadError, decode, encode
 from stoker.sql.query import load
 from stoker.sql.units import parse_duration

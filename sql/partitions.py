@@ -3,9 +3,9 @@
 from typing import Any
 
 from stoker.sql.database import Database, Transaction
+from stoker.sql.layout import PARTITION_IDS
 from stoker.sql.query import in_schema
 
-PARTITION_IDS = 10_000_000
 _AHEAD = 2
 _KEYS = {"tasks": "id", "outcomes": "lo", "attempts": "id", "outputs": "id"}
 

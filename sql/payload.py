@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 MAX_DEPTH = 200
+_MAX_DIGITS = 4300
+_LONG_NUMBER = re.compile(r"(?:^|[\[:,])-?\d{4301,}")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -61,6 +63,8 @@ def _check(text: str, limit_bytes: int, what: str) -> None:
         raise PayloadError(f"{what} is {size:,} bytes, above the limit of {limit_bytes:,}")
     if "\\u0000" in text and _NUL.search(text):
         raise PayloadError(f"{what} holds a NUL character, which PostgreSQL cannot store in text")
+    if len(text) > _MAX_DIGITS and _LONG_NUMBER.search(text):
+        raise PayloadError(f"{what} holds a number of more than {_MAX_DIGITS} digits, which Python does not read back")
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels")
 

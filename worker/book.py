@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from stoker.sql.layout import PARTITION_IDS
+
 DONE, FAILED, RETRY, UNKNOWN = "done", "failed", "retry", "unknown"
 
 
@@ -118,10 +120,13 @@ class Book:
 
 
 def runs(entries: Iterable[Entry]) -> Iterator[tuple[int, int, int]]:
-    """``(lo, hi, spent)`` for each run of neighbouring ids with as many attempts spent; ``entries`` ascend by id."""
+    """``(lo, hi, spent)`` for each run of neighbouring ids of one partition with as many attempts spent.
+
+    ``entries`` ascend by id.
+    """
     lo = hi = spent = -1
     for entry in entries:
-        if entry.id == hi + 1 and entry.spent == spent:
+        if entry.id == hi + 1 and entry.spent == spent and entry.id % PARTITION_IDS:
             hi = entry.id
             continue
         if lo >= 0:

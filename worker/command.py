@@ -6,6 +6,7 @@ other line, and standard error, is kept as output. Its exit status is the verdic
 failed for good, any other a failed attempt.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ from stoker.worker.redact import stored
 
 TRY_AGAIN = 75
 PERMANENT = frozenset({65, 78})
+_UNUSABLE = frozenset({errno.ENOENT, errno.ENOEXEC, errno.EACCES, errno.ENOTDIR, errno.EISDIR})
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class CommandPen:
             self._current = self._waiting.popleft()
             await self._run(self._current)
             if not self._is_ending:
-                self._over.append(self._current)
+                self._over.extend([] if self.broken else [self._current])
                 self._current = None
             self.wake()
         self.dead = True
@@ -135,6 +137,8 @@ class CommandPen:
         try:
             child = self._child = self._spawn(entry)
         except OSError as error:
+            if error.errno in _UNUSABLE:
+                self.broken = f"program {self._program!r} cannot be started: {os.strerror(error.errno or 0)}"
             entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
         listener = Listener(self.orders.output_limit, self.orders.result_limit)

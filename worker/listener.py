@@ -10,6 +10,7 @@ from stoker.sql.payload import PayloadError, decode, encode
 from stoker.worker.capture import Tail
 
 _CHUNK = 1 << 16
+_HEAD = 1 << 12
 
 
 class Listener:
@@ -30,11 +31,15 @@ class Listener:
             if not self._read(stream, is_output):
                 return
 
-    def drain(self, *streams: tuple[Any, bool]) -> None:
-        """Read what is left without waiting."""
+    def drain_some(self, *streams: tuple[Any, bool]) -> None:
+        """Read what is there now."""
         for stream, is_output in streams:
             while self._read(stream, is_output):
                 continue
+
+    def drain(self, *streams: tuple[Any, bool]) -> None:
+        """Read what is left without waiting."""
+        self.drain_some(*streams)
         if self._line:
             self._take_line(bytes(self._line))
             self._line.clear()
@@ -59,7 +64,7 @@ class Listener:
         self._line = bytearray(rest)
         if len(rest) > limit:
             self._tail.add(rest)
-            if rest.lstrip().startswith(b'{"result"'):
+            if rest.lstrip().startswith(b"{") and b'"result"' in rest[:_HEAD]:
                 self.complaint = "result too large", f"result is above the limit of {self._result_limit:,} bytes"
             self._line.clear()
 
@@ -70,12 +75,15 @@ class Listener:
     def _is_result(self, line: bytes) -> bool:
         try:
             said = json.loads(line)
-        except ValueError:
-            return False
+        except (ValueError, RecursionError) as error:
+            if not line.lstrip().startswith(b'{"result"') or isinstance(error, json.JSONDecodeError):
+                return False
+            self.complaint = "result not JSON", "result is no JSON that can be read: a number too long, or nested too deep"
+            return True
         if not isinstance(said, dict) or "result" not in said:
             return False
         try:
-            self.result = encode(decode(line.decode())["result"], self._result_limit, "result")
+            self.result = encode(decode(line.decode(), "result")["result"], self._result_limit, "result")
         except (PayloadError, UnicodeDecodeError) as error:
             kind = "result too large" if "above the limit" in str(error) else "result not JSON"
             self.complaint = kind, str(error)

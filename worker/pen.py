@@ -1,5 +1,6 @@
 """The runner a keeper keeps: start it, feed it, hear it, end it, and know what it was doing when it died."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -235,7 +236,8 @@ class Pen:
     def _hear_acks(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._note(json.loads(line))
+            with contextlib.suppress(ValueError):
+                self._note(json.loads(line))
         self.wake()
 
     def _note(self, message: list[Any]) -> None:

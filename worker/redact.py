@@ -1,5 +1,6 @@
 """Errors made fit to be stored: bounded, and without what looks secret. The one place where that is done."""
 
+import json
 import re
 from typing import Any
 
@@ -22,7 +23,8 @@ def redact(text: str, payload: Any = None) -> str:
     """``text`` without credentials, long random words, and the payload's own strings, each named by its place."""
     for place, value in _strings(payload, "payload"):
         if len(value) >= 4:
-            text = text.replace(value, f"[{place}]")
+            for form in {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+                text = text.replace(form, f"[{place}]")
     for pattern in _SECRETS:
         text = pattern.sub(lambda m: (m.group(1) if m.re.groups else "") + _MASK, text)
     return text
@@ -38,7 +40,7 @@ def stored(text: str, policy: str, payload: Any = None) -> str:
     """What is stored of an error's ``text`` under the ``policy`` of its mode: full, redacted or withheld."""
     if policy == "withheld":
         return WITHHELD
-    return bounded(text if policy == "full" else redact(text, payload))
+    return bounded(text if policy == "full" else redact(text[: 4 * LIMIT], payload))
 
 
 def _strings(value: Any, place: str) -> list[tuple[str, str]]:

@@ -17,16 +17,18 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from stoker.worker.capture import Voice
-from stoker.worker.redact import stored
+from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
 WORTH_KEEPING_NS = 100_000_000
 _REARM_NS = 1_000_000_000
 _CHUNK = 1 << 20
+_KIND_LIMIT = 100
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
     try:
         handler = _find(hello["handler"], hello["folder"])
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
-        _send(acks, ["broken", f"{type(error).__name__}: {stored(str(error), hello['errors'])}"])
+        _send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'])}"])
         return
     _send(acks, ["ready"])
     gc.freeze()
@@ -63,17 +65,19 @@ class Runner:
         self._slate = slate
         self._voice = voice
         self._armed_ns = 0
+        self._pid = os.getpid()
 
     def work(self, lines: Iterator[bytes]) -> None:
         """Run every task of every frame: ``[first number, [[id, attempt, payload], ...]]``."""
         for line in lines:
-            number, tasks = json.loads(line)
-            for task_id, attempt, payload in tasks:
-                self._run(number, Task(task_id, self._mode, payload, attempt, self._installation))
-                number += 1
-            _send(self._acks, ["end", number - 1])
+            first, tasks = json.loads(line)
+            for place, (task_id, attempt, payload) in enumerate(tasks):
+                task = Task(task_id, self._mode, payload, attempt, self._installation)
+                self._run(first + place, task, partial(_payload, line, place))
+            _send(self._acks, ["end", first + len(tasks) - 1])
 
-    def _run(self, number: int, task: Task[Any]) -> None:
+    def _run(self, number: int, task: Task[Any], payload: Callable[[], Any]) -> None:
+        """Run one task; ``payload`` gives it anew, whatever the handler has done to it."""
         started = time.monotonic_ns()
         if started - self._armed_ns > _REARM_NS:
             self._arm(started)
@@ -83,7 +87,9 @@ class Runner:
             result = self._handler(task)
             message = None if result is None else self._done(number, result)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
-            message = self._failed(number, error, task)
+            message = self._failed(number, error, payload())
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
         took = time.monotonic_ns() - started
         if message is None and took > WORTH_KEEPING_NS:
             message = ["done", number, None, None]
@@ -103,13 +109,9 @@ class Runner:
         label = result.get(self._label) if self._label and isinstance(result, dict) else None
         return ["done", number, text, str(label)[:63] if label is not None else None]
 
-    def _failed(self, number: int, error: BaseException, task: Task[Any]) -> list[Any]:
-        if self._errors == "full":
-            text = "".join(traceback.format_exception(error)).strip()[-4000:]
-        else:
-            text = f"{error}{_place(error)}"
-        kind = type(error).__qualname__
-        return ["failed", number, kind, stored(text, self._errors, task.payload), False]
+    def _failed(self, number: int, error: BaseException, payload: Any) -> list[Any]:
+        text = _traceback(error) if self._errors == "full" else f"{_text(error)}{_place(error)}"
+        return ["failed", number, _kind(error), stored(text, self._errors, payload), False]
 
     def _arm(self, now_ns: int) -> None:
         """A frozen keeper must not leave this running: the alarm's default action ends the process, also in C code."""
@@ -137,6 +139,31 @@ def _synchronous(handler: Callable[[Task[Any]], Any]) -> Callable[[Task[Any]], A
 
     runner = asyncio.Runner()
     return lambda task: runner.run(handler(task))
+
+
+def _payload(frame: bytes, place: int) -> Any:
+    """The payload as it was fed, whatever the handler has done to its own."""
+    return json.loads(frame)[1][place][2]
+
+
+def _kind(error: BaseException) -> str:
+    """The error's class, fit to be stored whatever it calls itself."""
+    return bounded(type(error).__qualname__, _KIND_LIMIT)
+
+
+def _text(error: BaseException) -> str:
+    """The error's own words; an exception class may fail to give them."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - whatever goes wrong there, the attempt failed for the error at hand
+        return "(its text cannot be read)"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error)).strip()[-4000:]
+    except BaseException:  # noqa: BLE001 - as above
+        return _text(error)
 
 
 def _place(error: BaseException) -> str:

@@ -76,14 +76,15 @@ class Shift:
             await self._bell.wait()
         while True:
             self._look_after_runner()
+            if self._limits.reason and (self._pen.dead or not self._pen.exists):
+                return
             self._count(self._pen.harvest())
             settlements, want = self._due(), self._want()
             if settlements or want:
                 self._digest(settlements, want, await self._visit(desk, insist, settlements, want))
             await self._feed(desk, insist)
             if self._book.claims:
-                if not (self._due() or self._pen.dead):
-                    await self._bell.wait()
+                await (anyio.lowlevel.checkpoint() if self._due() or self._pen.dead else self._bell.wait())
             elif self._limits.reason or not await self._more_comes(desk, insist):
                 return
 
@@ -102,6 +103,8 @@ class Shift:
 
     def _look_after_runner(self) -> None:
         """Bury a dead runner, and start another if that is still allowed."""
+        if self._pen.dead and not self._pen.ready and not self._pen.broken:
+            self._pen.broken = "the handler's process ended while it was imported"
         if self._pen.broken:
             self.stop(BROKEN)
         if self._pen.broken or not self._pen.dead or not self._pen.exists:

@@ -1,0 +1,55 @@
+"""What the program of a command mode says."""
+
+import os
+from io import FileIO
+
+import pytest
+
+from stoker.worker.listener import Listener
+
+
+def heard(words: bytes, result_limit: int = 100) -> Listener:
+    """A listener that has read ``words`` from a standard output."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    listener = Listener(output_limit=200, result_limit=result_limit)
+    with FileIO(reader) as stream:
+        for start in range(0, len(words), 1 << 14):
+            os.write(writer, words[start : start + (1 << 14)])
+            listener.drain_some((stream, True))
+        os.close(writer)
+        listener.drain((stream, True))
+    return listener
+
+
+@pytest.mark.parametrize("depth", [b"[" * 100_000 + b"]" * 100_000, b"[" * 100_000])
+def test_deep_nesting_harms_nobody(depth: bytes) -> None:
+    """R64: as a result it is refused with a reason, as words it is kept."""
+    assert heard(b'{"log": ' + depth + b"}\n").complaint is None
+    kind, _ = heard(b'{"result": ' + depth + b"}\n", result_limit=10**6).complaint or ("", "")
+    assert kind in ("result not JSON", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (b'{ "result": "' + b"x" * 5000 + b'"}\n', "result too large"),
+        (b'{"a": 1, "result": "' + b"x" * 5000 + b'"}', "result too large"),
+        (b'{"result": ' + b"1" * 5000 + b"}\n", "result not JSON"),
+        (b'{"result": NaN}\n', "result not JSON"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_said_to_be_one(words: bytes, kind: str) -> None:
+    """A task is never done with its result silently lost."""
+    complaint = heard(words).complaint
+    assert complaint is not None
+    assert complaint[0] == kind
+    assert "payload" not in complaint[1]
+
+
+def test_the_last_result_stands_and_other_lines_are_words() -> None:
+    """JSON lines without a result, and broken ones, are kept for the logs."""
+    listener = heard(b'hello\n{"result": 1}\n{"progress": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
+    assert listener.result == '{"s":"new"}'
+    assert listener.label("s") == "new"
+    assert listener.text() == 'hello\n{"progress": 0.5}\n{"result": oops\n'
