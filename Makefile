@@ -55,7 +55,7 @@ bench-start: $(VENV)/.run ## an empty fire, and the first task
 bench-memory: $(VENV)/.run ## one worker's memory
 	$(BIN)/python -m bench.memory
 
-bench-drain: $(VENV)/.run ## 20,000 no-op tasks beside the bare-SQL floor
+bench-drain: $(VENV)/.run ## no-op tasks, 1 and 2 workers, beside the bare-SQL floor
 	$(BIN)/python -m bench.drain
 
 clean: ## what can be made again; a running demo database is stopped first

@@ -183,9 +183,12 @@ class Desk:
         rows.sort(key=lambda row: (row[4], row[0]))
         limit = self._mode.max_attempts
         entries = [Entry(row[0], row[1], row[2] or limit, row[3] or "null") for row in rows]
+        spans = {row[7]: row[6] - row[5] + 1 for row in rows}
+        if sum(spans.values()) != len(rows):
+            raise RuntimeError(f"claim {want.token} covers {sum(spans.values())} ids, but {len(rows)} tasks came with it")
         last = max((row[4], row[6]) for row in rows)
         claim = Claim(want.token, entries, started=len(entries) > 1 or not want.ahead)
-        return Answer(stale, claim, len({row[7] for row in rows}), last)
+        return Answer(stale, claim, len(spans), last)
 
 
 def new_want(pace: Pace, room: int, version: int, *, ahead: bool, alone: bool) -> Want:
