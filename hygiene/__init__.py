@@ -7,6 +7,7 @@ close.py     ends a fire: fence, wait, release, and the note in the closing tran
 note.py      the facts of a note, gathered inside that transaction
 
 identity.py  who a process is; never a bare pid
-process.py   the one door through which processes are started, and how a whole tree is ended
+process.py   the one door through which processes are started
+ending.py    how a whole tree is ended; kinship.py who descends from whom
 ghosts.py    processes whose owner is gone
 """

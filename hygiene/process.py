@@ -1,37 +1,51 @@
-"""The one door through which stoker starts processes, and how it ends them, with everything under them.
+"""The one door through which stoker starts processes; how it ends them is in ending.py, and offered here too."""
 
-Signals go through pidfds, so that a recycled pid never gets one.
-"""
-
-import contextlib
 import ctypes
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO
 
 import anyio
 
-from stoker.hygiene.identity import parent_of, stat_fields
+from stoker.hygiene.ending import TreeEnd, end_strays, end_tree, kill_tree_now, owned
+from stoker.hygiene.identity import Identity, of
+from stoker.hygiene.kinship import descendants
 
+__all__ = [
+    "STATUS_LOST",
+    "Child",
+    "TreeEnd",
+    "become_subreaper",
+    "descendants",
+    "describe_exit",
+    "end_strays",
+    "end_tree",
+    "kill_tree_now",
+    "spawn",
+]
+
+STATUS_LOST = -256  # somebody else took the exit status: this is never to be read as 0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_UNKILLABLE_SECONDS = 5.0
 _POLL_SECONDS = 0.02
-_libc = ctypes.CDLL(None, use_errno=True)
-_owned: set[int] = set()
+_EVERY_SIGNAL = signal.valid_signals()
+_RESTORED = tuple(sorted(_EVERY_SIGNAL - {signal.SIGKILL, signal.SIGSTOP}))
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)  # looked up here: a forked child must not ask the dynamic linker
+if _prctl is not None:
+    _prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 Stream = int | IO[bytes] | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Child:
-    """A process that was started here."""
+    """A process that was started here. Whoever lets it go while it lives gives it up: it is a stray from then on."""
 
     popen: subprocess.Popen[bytes]
+    identity: Identity | None = None
     _pidfd: int = field(default=-1)
 
     @property
@@ -45,20 +59,25 @@ class Child:
         return self.popen.returncode
 
     def poll(self) -> int | None:
-        """Look, and reap it if it has ended."""
-        if self.popen.poll() is not None:
-            _owned.discard(self.pid)
+        """Look, and reap it if it has ended. ``STATUS_LOST`` where Popen.poll would answer 0 for a status it never saw."""
+        if self.popen.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self.popen.returncode = STATUS_LOST
+            else:
+                self.popen.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.popen.returncode
 
     async def wait(self) -> int:
-        """Wait for its end, and reap it. One waiter at a time."""
-        while self.poll() is None:
+        """Wait for its end, and reap it. One waiter at a time; cancelled (``anyio.move_on_after``), it leaves it as it is."""
+        while (code := self.poll()) is None:
             if self._pidfd >= 0:
                 await anyio.wait_readable(self._pidfd)
             else:
                 await anyio.sleep(_POLL_SECONDS)
         self.close()
-        return self.popen.returncode
+        return code
 
     def close(self) -> None:
         """Let the pidfd go. Not before a waiter has woken: a closed descriptor wakes nobody."""
@@ -69,14 +88,6 @@ class Child:
     def __del__(self) -> None:
         """A child that nobody waited for leaves no descriptor behind."""
         self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEnd:
-    """How the end of a tree went: processes killed by force, and those that could not be."""
-
-    killed: int
-    unkillable: tuple[int, ...]
 
 
 def spawn(
@@ -90,34 +101,43 @@ def spawn(
     pass_fds: Sequence[int] = (),
     die_with_parent: bool,
 ) -> Child:
-    """Start ``argv``, without a shell, in a session of its own, with exactly ``env``. Raises OSError."""
-    popen = subprocess.Popen(
-        list(argv),
-        env=dict(env),
-        cwd=cwd,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=tuple(pass_fds),
-        close_fds=True,
-        start_new_session=True,
-        preexec_fn=_Preparation(os.getpid(), die_with_parent),
-    )
-    _owned.add(popen.pid)
-    return Child(popen, _open_pidfd(popen.pid))
+    """Start ``argv``, without a shell, in a session of its own, with exactly ``env`` and signals as they are by default.
+
+    ``die_with_parent``: the kernel kills it when this process dies, however. Raises OSError when it cannot be started.
+    """
+    if die_with_parent and threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("a child that must die with its parent is started by the main thread: it dies with the thread")
+    _keep_exit_statuses()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _EVERY_SIGNAL)
+    try:
+        popen = subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            cwd=cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=tuple(pass_fds),
+            close_fds=True,
+            start_new_session=True,
+            preexec_fn=_Preparation(os.getpid(), die_with_parent),
+        )
+        child = Child(popen, of(popen.pid), _open_pidfd(popen.pid))
+        owned[child.pid] = child
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return child
 
 
-def become_subreaper() -> None:
-    """Whatever is orphaned below this process becomes its child, so that it can be found. Exit statuses are kept."""
-    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with contextlib.suppress(AttributeError):
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def become_subreaper() -> bool:
+    """Whatever is orphaned below this process becomes its child, so that it can be found; whether that is so now."""
+    _keep_exit_statuses()
+    return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def describe_exit(returncode: int | None) -> str:
     """``exit status 3``, ``SIGKILL``, or ``no exit status``."""
-    if returncode is None:
+    if returncode is None or returncode == STATUS_LOST:
         return "no exit status"
     if returncode >= 0:
         return f"exit status {returncode}"
@@ -127,123 +147,10 @@ def describe_exit(returncode: int | None) -> str:
         return f"signal {-returncode}"
 
 
-def descendants(root: int) -> list[int]:
-    """Every living process below ``root``; empty where that cannot be told."""
-    children: dict[int, list[int]] = {}
-    for pid in _pids():
-        parent = parent_of(pid)
-        if parent is not None:
-            children.setdefault(parent, []).append(pid)
-    found, stack = [], [root]
-    while stack:
-        for pid in children.get(stack.pop(), []):
-            stack.append(pid)
-            if not _is_zombie(pid):
-                found.append(pid)
-    return found
-
-
-async def end_tree(child: Child, *, grace_seconds: float) -> TreeEnd:
-    """TERM to ``child`` and everything under it, wait up to ``grace_seconds``, KILL until nothing is left; reap."""
-    tree = [child.pid, *descendants(child.pid)] if child.poll() is None else []
-    for pid in tree:
-        send(pid, signal.SIGTERM)
-    deadline = time.monotonic() + grace_seconds
-    while time.monotonic() < deadline and any(_is_living(pid) for pid in tree):
-        child.poll()
-        await anyio.sleep(_POLL_SECONDS)
-    return await _kill(child, tree)
-
-
-async def _kill(child: Child, tree: list[int]) -> TreeEnd:
-    killed: set[int] = set()
-    deadline = time.monotonic() + _UNKILLABLE_SECONDS
-    while True:
-        below = descendants(child.pid) if child.poll() is None else []
-        living = [pid for pid in {child.pid, *tree, *below} if _is_living(pid)]
-        if not living or time.monotonic() > deadline:
-            return TreeEnd(len(killed), tuple(living))
-        for pid in living:
-            send(pid, signal.SIGKILL)
-            killed.add(pid)
-        tree = list({*tree, *below})
-        await anyio.sleep(_POLL_SECONDS)
-
-
-def end_strays(keep: Collection[int] = ()) -> int:
-    """Kill every descendant that is neither in ``keep`` nor below it, and reap what was adopted; how many were killed."""
-    me, killed = os.getpid(), set[int]()
-    deadline = time.monotonic() + _UNKILLABLE_SECONDS
-    while True:
-        below = descendants(me)  # looked at first: what a kept process starts from now on is not among them
-        kept = {pid for root in keep for pid in (root, *descendants(root))}
-        strays = [pid for pid in below if pid not in kept and pid not in _owned and not _is_embedded_server(pid)]
-        _reap_adopted(me)
-        if not strays or time.monotonic() > deadline:
-            return len(killed)
-        for pid in strays:
-            send(pid, signal.SIGKILL)
-            killed.add(pid)
-        time.sleep(0.002)
-
-
-def _is_embedded_server(pid: int) -> bool:
-    """Whether this is an embedded PostgreSQL, which a stoker command inside a handler may have started: it stays up."""
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
-        return name == "postgres" and Path(f"/proc/{pid}/cwd").readlink().match("*/.stoker/data")
-    except OSError:
-        return False
-
-
-def send(pid: int, number: int) -> bool:
-    """Signal a process that was just seen; False when it is gone or not ours."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except AttributeError:
-        return _send_plainly(pid, number)
-    except OSError:
-        return False
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except OSError:
-        return False
-    finally:
-        os.close(pidfd)
-    return True
-
-
-def _send_plainly(pid: int, number: int) -> bool:
-    try:
-        os.kill(pid, number)
-    except OSError:
-        return False
-    return True
-
-
-def _reap_adopted(me: int) -> None:
-    """Reap zombies that are children of this process but were not started here; others' exit statuses stay."""
-    for pid in _pids():
-        if pid not in _owned and parent_of(pid) == me and _is_zombie(pid):
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-
-
-def _pids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - quicker than paths
-    except OSError:
-        return []
-
-
-def _is_zombie(pid: int) -> bool:
-    fields = stat_fields(pid)
-    return fields is not None and fields[0] in ("Z", "X")
-
-
-def _is_living(pid: int) -> bool:
-    fields = stat_fields(pid)
-    return fields is not None and fields[0] not in ("Z", "X")
+def _keep_exit_statuses() -> None:
+    """Where SIGCHLD is ignored, as some parents leave it, the kernel throws exit statuses away."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _open_pidfd(pid: int) -> int:
@@ -254,17 +161,21 @@ def _open_pidfd(pid: int) -> int:
 
 
 class _Preparation:
-    """What is done in the child before its program starts: die with the parent, and signals as they are by default."""
+    """What is done in the child before its program starts: die with the parent, and signals as they are by default.
+
+    All signals are blocked from before the fork until here. Else one that comes in between would run into the parent's
+    handler, which tells the parent's event loop through the pipe both share, and the parent would take it for its own.
+    """
 
     def __init__(self, parent: int, die_with_parent: bool) -> None:
         self._parent = parent
         self._die_with_parent = die_with_parent
 
     def __call__(self) -> None:
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        if self._die_with_parent and hasattr(_libc, "prctl"):
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if self._die_with_parent and _prctl is not None:
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != self._parent:
                 os._exit(1)
+        for number in _RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -6,11 +6,13 @@ from typing import Any
 from stoker.hygiene.clock import leases_are_judged
 from stoker.hygiene.close import REAPED, Terms, close_stranded
 from stoker.hygiene.ghosts import find_ghosts, reap
+from stoker.hygiene.identity import age_seconds
 from stoker.hygiene.release import Released, release_lost
 from stoker.sql.database import Database
 from stoker.sql.partitions import add_partitions
 
 _PROMOTE_AT_ONCE = 1000
+_TO_REGISTER_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -55,12 +57,16 @@ def sweep(database: Database, terms: Terms | None = None, *, installation: str, 
 
 
 def _end_ghosts(database: Database, installation: str) -> list[str]:
-    def legitimate(workers: set[str]) -> set[str]:
-        return {str(row[0]) for row in database.run("legitimate_workers", workers=sorted(workers))}
+    """End processes of workers that are gone. One that is not known here may be about to register: it gets its time."""
+    known: dict[str, bool] = {}
 
-    ghosts = find_ghosts(installation, legitimate)
-    ended = reap({ghost.worker for ghost in ghosts}, installation, grace_seconds=1.0) if ghosts else []
-    return [f"{one.name} (pid {one.pid})" for one in ended]
+    def legitimate(workers: set[str]) -> set[str]:
+        known.update(database.run("legitimate_workers", workers=sorted(workers)))
+        return {worker for worker, is_legitimate in known.items() if is_legitimate}
+
+    found = find_ghosts(installation, legitimate)
+    ghosts = {ghost.worker for ghost in found if ghost.worker in known or age_seconds(ghost.start_ticks) > _TO_REGISTER_SECONDS}
+    return [f"{one.name} (pid {one.pid})" for one in reap(ghosts, installation, grace_seconds=1.0)] if ghosts else []
 
 
 def _promote(database: Database) -> int:

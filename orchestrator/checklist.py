@@ -84,6 +84,8 @@ def _claim(scratch: _Scratch, fire: int) -> tuple[bool, str]:
         return first, {row[0] for row in other}
 
     first, second = scratch.one.in_transaction(both)
+    for worker in workers:
+        scratch.one.run("leave", worker=worker, reason="checked", status=None, respawns=0, peak_memory=0, cpu=0.0)
     ok = len(first) == len(second) == 10 and not first & second
     return (
         ok,

@@ -72,6 +72,17 @@ def main() -> None:
             raise
         sys.stderr.write(f"stoker: {message(error)}\n")
         sys.exit(code)
+    finally:
+        _let_readers_go()
+
+
+def _let_readers_go() -> None:
+    """Whoever read the results may be gone: the interpreter must not complain when it flushes at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_standard_streams() -> None:

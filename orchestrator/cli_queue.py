@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -42,10 +43,9 @@ def enqueue(
 
     produce | stoker enqueue --jsonl -                ({"mode": "resize", "payload": {...}} a line)
     """
-    from stoker.sql.enqueue import Door, NewTask, enqueue_many, parse_time, read_lines
+    from stoker.sql.enqueue import Door, NewTask, enqueue_many, read_lines
     from stoker.sql.enqueue import enqueue as enqueue_one
     from stoker.sql.payload import PayloadError, decode
-    from stoker.sql.units import parse_duration
 
     session: Session = context.obj
     config = session.config
@@ -55,26 +55,45 @@ def enqueue(
         None if allow_unknown else frozenset(config.modes),
         config.queue.span_length,
     )
+    when = _when(at, delay)
+    version = config.modes[mode].version if mode in config.modes else 1
     if jsonl is not None:
         if payload is not None:
             raise UsageError("give a payload or --jsonl, not both")
+        if mode is None and (priority, when, max_attempts) != (0, None, None):
+            raise UsageError("without a mode for all, each line says its own priority, delay, available_at and max_attempts")
         new = list(read_lines(_open_lines(jsonl), mode=mode))
+        if mode is not None:
+            new = [
+                replace(task, priority=priority, version=version, max_attempts=max_attempts, available_at=when) for task in new
+            ]
     else:
         if mode is None or payload is None:
             raise UsageError('give a mode and a payload: stoker enqueue resize \'{"path": "a.png"}\'; or --jsonl FILE')
         try:
-            when = parse_time(at) if at else None
-            when = datetime.now(UTC) + timedelta(seconds=parse_duration(delay)) if delay else when
             value = decode(payload)
-        except (PayloadError, ValueError) as error:
+        except PayloadError as error:
             raise UsageError(f'{error}. Put single quotes around the payload: \'{{"path": "a.png"}}\'') from None
-        new = [NewTask(mode, value, priority, config.modes[mode].version if mode in config.modes else 1, max_attempts, when)]
+        new = [NewTask(mode, value, priority, version, max_attempts, when)]
     with session.database.raw() as connection:
         ids = enqueue_many(connection, new, door) if jsonl is not None else [enqueue_one(connection, new[0], door)]
     if as_json:
         say_json({"enqueued": len(ids), "ids": ids})
     else:
         say(f"enqueued {len(ids):,} task(s)" + (f": {ids[0]}" if len(ids) == 1 else ""))
+
+
+def _when(at: str | None, delay: str | None) -> datetime | None:
+    """Not before which time; None: now."""
+    from stoker.sql.enqueue import parse_time
+    from stoker.sql.units import parse_duration
+
+    if at and delay:
+        raise UsageError("give --at or --delay, not both")
+    try:
+        return datetime.now(UTC) + timedelta(seconds=parse_duration(delay)) if delay else parse_time(at) if at else None
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _open_lines(name: str) -> Any:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """One mode as it stands: tasks claimable now, seconds one takes (None: never measured), age of the oldest (seconds)."""
+    """One mode as it stands: tasks claimable now, seconds one takes (None: never measured), age of the oldest (seconds).
+
+    ``is_broken``: its handler could not be used the last time. It is tried with one worker, after every other mode.
+    """
 
     mode: str
     ready: int
@@ -15,6 +18,7 @@ class Backlog:
     weight: float = 1.0
     max_workers: int | None = None
     task_cap: int | None = 25
+    is_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,12 @@ def decide(backlogs: list[Backlog], ceilings: Ceilings) -> Plan:
     pool = max(ceilings.max_pool, 0)
     wanted = {backlog.mode: _wanted(backlog, ceilings) for backlog in backlogs}
     given = dict.fromkeys(wanted, 0)
-    by_age = sorted(backlogs, key=lambda b: (-b.oldest_seconds, b.mode))
+    by_age = sorted(backlogs, key=lambda b: (b.is_broken, -b.oldest_seconds, b.mode))
     while sum(given.values()) < pool:
         asking = [b for b in by_age if given[b.mode] < wanted[b.mode][0]]
         if not asking:
             break
-        chosen = min(asking, key=lambda b: (given[b.mode] > 0, given[b.mode] / b.weight))
+        chosen = min(asking, key=lambda b: (b.is_broken, given[b.mode] > 0, given[b.mode] / b.weight))
         given[chosen.mode] += 1
     shares = tuple(_share(b, given[b.mode], *wanted[b.mode]) for b in sorted(backlogs, key=lambda b: b.mode))
     return Plan(shares, pool, _ceiling(shares))
@@ -91,7 +95,7 @@ def _wanted(backlog: Backlog, ceilings: Ceilings) -> tuple[int, str]:
     each = ceilings.drain_target if backlog.seconds_each is None else backlog.seconds_each
     by_time = math.ceil(backlog.ready * each / ceilings.drain_target)
     by_cap = 0 if backlog.task_cap is None else math.ceil(backlog.ready / backlog.task_cap)
-    need = min(max(by_time, by_cap, 1), backlog.ready)
+    need = 1 if backlog.is_broken else min(max(by_time, by_cap, 1), backlog.ready)
     if backlog.max_workers is not None and backlog.max_workers < need:
         return max(backlog.max_workers, 0), "max_workers"
     return need, "backlog"

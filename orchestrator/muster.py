@@ -8,9 +8,7 @@ from pathlib import Path
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.decide import Ceilings, Plan
 from stoker.sql.target import Target
-from stoker.worker.orders import ModeOrders, Orders
-
-RUNNER_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME")
+from stoker.worker.orders import BASE_ENVIRONMENT, ModeOrders, Orders
 
 
 def muster(
@@ -68,7 +66,7 @@ def _orders(config: Config, target: Target, mode: ModeOrders, fire: int, ordinal
 
 def _mode_orders(config: Config, name: str, environ: Mapping[str, str], expected: float | None) -> ModeOrders:
     mode = config.modes[name]
-    names = (*RUNNER_ENVIRONMENT, *mode.env)
+    names = (*BASE_ENVIRONMENT, *mode.env)
     return ModeOrders(
         name=name,
         handler=mode.handler,

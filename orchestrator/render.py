@@ -30,7 +30,7 @@ def inert(value: object, limit: int = _CELL_LIMIT) -> str:
     text = " ".join(text.split())
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    if _HARMLESS.fullmatch(text):
+    if _HARMLESS.fullmatch(text) and "www." not in text.lower():
         return text
     return "`" + text.replace("`", "'").replace("|", "¦") + "`"
 

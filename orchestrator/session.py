@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,8 @@ from stoker.orchestrator.config import Config, load
 from stoker.orchestrator.logs import configure, log
 from stoker.sql.database import Database
 from stoker.sql.target import Target
+
+_STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class UsageError(Exception):
@@ -78,13 +81,17 @@ class Session:
 
 
 def say(text: str = "") -> None:
-    """One line of result."""
-    sys.stdout.write(text + "\n")
+    """One line of result, for a terminal: what would steer it is replaced."""
+    sys.stdout.write("".join(c if c in "\n\t" or _is_harmless(c) else "\ufffd" for c in text) + "\n")
 
 
 def say_json(value: Any) -> None:
     """A result as JSON, for programs."""
-    say(json.dumps(value, default=str, ensure_ascii=False, indent=None))
+    sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+
+
+def _is_harmless(character: str) -> bool:
+    return (character.isascii() and character.isprintable()) or unicodedata.category(character) not in _STEERING
 
 
 def say_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

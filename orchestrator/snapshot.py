@@ -1,6 +1,6 @@
 """What a decision is made from: the queue as it stands, by mode, and how long tasks took of late."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.decide import Backlog
@@ -29,6 +29,7 @@ class Queued:
 def read(database: Database, config: Config, only: frozenset[str] = frozenset()) -> Snapshot:
     """Look at the queue; ``only`` narrows the decision to some modes."""
     queued = database.rows(Queued, "backlog")
+    broken = {mode for (mode,) in database.run("broken_modes", modes=sorted(config.modes))}
     paces = dict(database.run("recent_pace", modes=sorted(config.modes)))
     runnable: dict[str, list[Queued]] = {name: [] for name in config.modes}
     unserved = []
@@ -38,7 +39,9 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
         else:
             unserved.append((one.mode, one.version, one.ready + one.later))
     asked = [name for name in config.modes if not only or name in only]
-    return Snapshot([_backlog(name, config, runnable[name], paces.get(name)) for name in asked], unserved)
+    return Snapshot(
+        [replace(_backlog(name, config, runnable[name], paces.get(name)), is_broken=name in broken) for name in asked], unserved
+    )
 
 
 def _backlog(name: str, config: Config, queued: list[Queued], seconds_each: float | None) -> Backlog:

@@ -182,7 +182,9 @@ class CommandPen:
         entry.output = listener.text()
         if returncode != 0:
             entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
-            entry.error = stored(listener.last_words() or self._how, self.orders.mode.errors, _value(entry.payload))
+            mode = self.orders.mode
+            words = stored(listener.errors(), mode.errors, _value(entry.payload), mode.secrets()).strip()
+            entry.error = words.splitlines()[-1] if words else self._how
             entry.is_permanent = returncode in PERMANENT
             entry.is_retriable = returncode == TRY_AGAIN
         elif listener.complaint:

@@ -99,7 +99,6 @@ class Listener:
         """All words, bounded; None when there were none."""
         return self._tail.text() or None
 
-    def last_words(self) -> str:
-        """The last line of standard error."""
-        lines = self._errors.text().strip().splitlines()
-        return lines[-1] if lines else ""
+    def errors(self) -> str:
+        """The end of standard error."""
+        return self._errors.text()

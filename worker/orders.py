@@ -10,6 +10,9 @@ from typing import Any
 
 from stoker.sql.target import Target
 
+BASE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME")
+"""What every runner gets of the environment; a mode lists what it needs besides."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModeOrders:
@@ -29,6 +32,10 @@ class ModeOrders:
     backoff_cap: float = 300.0
     expected_seconds: float | None = None
     environment: dict[str, str] | None = None
+
+    def secrets(self) -> dict[str, str]:
+        """What of the environment the mode lists itself, and may be secret."""
+        return {name: value for name, value in (self.environment or {}).items() if name not in BASE_ENVIRONMENT}
 
 
 @dataclass(frozen=True, slots=True)

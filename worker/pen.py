@@ -96,6 +96,7 @@ class Pen:
             "mode": mode.name,
             "installation": self.orders.installation,
             "errors": mode.errors,
+            "secret_names": sorted(mode.secrets()),
             "label": mode.label,
             "result_limit": self.orders.result_limit,
             "timer_seconds": timer,

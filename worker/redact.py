@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 LIMIT = 4000
@@ -19,15 +20,37 @@ _SECRETS = (
 )
 
 
-def redact(text: str, payload: Any = None) -> str:
-    """``text`` without credentials, long random words, and the payload's own strings, each named by its place."""
-    for place, value in _strings(payload, "payload"):
+def redact(text: str, payload: Any = None, environment: Mapping[str, str] | None = None) -> str:
+    """``text`` without credentials, long random words, the payload's own strings and the mode's environment.
+
+    Each of the last two is named by its place. Everything is looked for in the text as it is, so that masking one thing
+    never hides another.
+    """
+    found = [(*match.span((match.re.groups and 2) or 0), _MASK) for pattern in _SECRETS for match in pattern.finditer(text)]
+    known = _strings(payload, "payload") + [(f"env.{name}", value) for name, value in (environment or {}).items()]
+    for place, value in known:
         if len(value) >= 4:
-            for form in {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
-                text = text.replace(form, f"[{place}]")
-    for pattern in _SECRETS:
-        text = pattern.sub(lambda m: (m.group(1) if m.re.groups else "") + _MASK, text)
-    return text
+            found += [(start, end, f"[{place}]") for start, end in _occurrences(text, value)]
+    return _masked(text, found)
+
+
+def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Where ``value`` stands in ``text``, as it is or as repr and JSON write it."""
+    for form in {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+        start = text.find(form)
+        while start >= 0:
+            yield start, start + len(form)
+            start = text.find(form, start + len(form))
+
+
+def _masked(text: str, found: list[tuple[int, int, str]]) -> str:
+    """``text`` with each place masked; of those that overlap, the first and longest gives its name to all."""
+    parts, at = list[str](), 0
+    for start, end, mask in sorted(found, key=lambda one: (one[0], -one[1])):
+        if start >= at:
+            parts += [text[at:start], mask]
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
 
 
 def bounded(text: str, limit: int = LIMIT) -> str:
@@ -36,11 +59,11 @@ def bounded(text: str, limit: int = LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 20] + " [... cut ...]"
 
 
-def stored(text: str, policy: str, payload: Any = None) -> str:
+def stored(text: str, policy: str, payload: Any = None, environment: Mapping[str, str] | None = None) -> str:
     """What is stored of an error's ``text`` under the ``policy`` of its mode: full, redacted or withheld."""
     if policy == "withheld":
         return WITHHELD
-    return bounded(text if policy == "full" else redact(text[: 4 * LIMIT], payload))
+    return bounded(text if policy == "full" else redact(text[: 4 * LIMIT], payload, environment))
 
 
 def _strings(value: Any, place: str) -> list[tuple[str, str]]:

@@ -57,6 +57,7 @@ class Runner:
         self._mode: str = hello["mode"]
         self._installation: str = hello["installation"]
         self._errors: str = hello["errors"]
+        self._secrets = {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
         self._label: str = hello["label"]
         self._result_limit: int = hello["result_limit"]
         self._timer_seconds: float | None = hello["timer_seconds"]
@@ -111,7 +112,7 @@ class Runner:
 
     def _failed(self, number: int, error: BaseException, payload: Any) -> list[Any]:
         text = _traceback(error) if self._errors == "full" else f"{_text(error)}{_place(error)}"
-        return ["failed", number, _kind(error), stored(text, self._errors, payload), False]
+        return ["failed", number, _kind(error), stored(text, self._errors, payload, self._secrets), False]
 
     def _arm(self, now_ns: int) -> None:
         """A frozen keeper must not leave this running: the alarm's default action ends the process, also in C code."""

@@ -1,2 +1,3 @@
--- Which of these workers may still have processes: entered, not left, not fenced.
-select worker::text from stoker.workers where worker = any(:workers::uuid[]) and exited_at is null and fenced_at is null
+-- Of these workers, those that are known here, and whether each may still have processes: not left, not fenced.
+select worker::text, exited_at is null and fenced_at is null as legitimate
+from stoker.workers where worker = any(:workers::uuid[])

@@ -1,152 +1,171 @@
-"""Processes are started through one door, and ended with everything under them.
+"""Processes are started through one door, with nothing of ours in them, and their ends are told truly.
 
-Scenes that make their process a subreaper run in a process of their own, and print what they saw.
+Scenes that change what is inherited run in a process of their own, and print what they saw.
 """
 
 import os
 import signal
 import subprocess
-import sys
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.end_to_end.project import is_alive
+from tests.hygiene.scenes import python, scene
 from tests.waiting import wait_until
 
-from stoker.hygiene.process import Child, describe_exit, end_tree, send, spawn
-
-DAEMON = """
-import os, sys, time
-if os.fork(): os._exit(0)
-os.setsid()
-if os.fork(): os._exit(0)
-open(sys.argv[1], "w").write(str(os.getpid()))
-time.sleep(600)
-"""
+from stoker.hygiene.identity import of, proven_gone
+from stoker.hygiene.kinship import send
+from stoker.hygiene.process import STATUS_LOST, describe_exit, kill_tree_now, spawn
 
 
-def python(code: str, *arguments: str, **options: object) -> Child:
-    settings: dict[str, object] = {"env": dict(os.environ), "die_with_parent": False, **options}
-    return spawn([sys.executable, "-c", code, *arguments], **settings)  # type: ignore[arg-type]
-
-
-def scene(code: str, *arguments: str) -> str:
-    """Run ``code`` in a process of its own; what it printed."""
-    head = "import os, signal, subprocess, sys, time, anyio\nfrom stoker.hygiene.process import *\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_child_gets_exactly_its_environment_and_a_session_of_its_own() -> None:
     """T09: nothing is inherited."""
-    code = "import os; print(sorted(os.environ.items()), os.getsid(0) == os.getpid())"
-    child = python(code, env={"ONE": "1"}, stdout=subprocess.PIPE)
-    said, _ = child.popen.communicate()
-    assert b"('ONE', '1')" in said
-    assert not any(name in said for name in (b"PATH", b"HOME", b"PYTEST"))
-    assert said.strip().endswith(b"True")
+    child = python("import os; print(os.getsid(0) == os.getpid())", env={"ONE": "1"}, stdout=subprocess.PIPE)
+    assert child.popen.communicate()[0] == b"True\n"
+    child = spawn(["/usr/bin/env"], env={"ONE": "1"}, stdout=subprocess.PIPE, die_with_parent=False)
+    assert child.popen.communicate()[0] == b"ONE=1\n"
 
 
-def test_a_deaf_child_is_killed_after_the_grace() -> None:
-    """R22: TERM, grace, KILL; the exit status says which it was."""
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
-    child = python(deaf, stdout=subprocess.PIPE)
-    assert child.popen.stdout is not None
-    child.popen.stdout.readline()
-    ended = anyio.run(lambda: end_tree(child, grace_seconds=0.2))
-    assert (child.returncode, ended.unkillable) == (-signal.SIGKILL, ())
-    child.popen.stdout.close()
-
-
-def test_a_child_that_answers_a_signal_with_new_children_leaves_none() -> None:
-    """P6: the tree is looked at again until nothing of it is left."""
-    again = """
-import os, signal, sys, time
-def again(*_):
-    for _ in range(3):
-        if os.fork() == 0: break
-signal.signal(signal.SIGTERM, again); print("ready", flush=True)
-while True: time.sleep(0.05)
-"""
-    code = f"""
-become_subreaper()
-child = spawn([sys.executable, "-c", {again!r}], env={{}}, stdout=subprocess.PIPE, die_with_parent=True)
-child.popen.stdout.readline()
-async def end(): await end_tree(child, grace_seconds=0.3)
-anyio.run(end)
-end_strays()
-print(child.returncode, descendants(os.getpid()))
-"""
-    assert scene(code) == "-9 []"
-
-
-def test_a_waiter_wakes_although_another_task_reaped_the_child() -> None:
-    """A wait and an end_tree at once: both return."""
-
-    async def both() -> int:
-        child = python("import time; time.sleep(600)")
-        with anyio.fail_after(10):
-            async with anyio.create_task_group() as group:
-                group.start_soon(child.wait)
-                await anyio.lowlevel.checkpoint()
-                await end_tree(child, grace_seconds=5)
-        return child.returncode or 0
-
-    assert [anyio.run(both) for _ in range(20)] == [-signal.SIGTERM] * 20
-
-
-def test_a_daemonised_grandchild_is_found_by_its_subreaper(tmp_path: Path) -> None:
-    """P6: double fork and a session of its own do not hide it; whoever is kept, is kept."""
-    code = f"""
-become_subreaper()
-kept = spawn([sys.executable, "-c", "import time; time.sleep(600)"], env=dict(os.environ), die_with_parent=True)
-spawn([sys.executable, "-c", {DAEMON!r}, sys.argv[1]], env=dict(os.environ), die_with_parent=True).popen.wait()
-while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read(): time.sleep(0.01)
-print(end_strays([kept.pid]), kept.poll(), descendants(os.getpid()) == [kept.pid])
-kept.popen.kill(); kept.popen.wait()
-"""
-    assert scene(code, str(tmp_path / "pid")) == "1 None True"
-    assert not is_alive(int((tmp_path / "pid").read_text()))
-
-
-def test_exit_statuses_survive_the_reaping_of_strays() -> None:
-    """R37, R38: 100 short children, strays among them, SIGCHLD ignored at the start: every status is right, no zombie."""
+def test_a_child_starts_with_signals_as_they_are_by_default() -> None:
+    """A parent that ignores or blocks signals, as nohup does, starts children that do not; only named pipes are passed."""
     code = """
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-become_subreaper()
-stray = "import os, sys; os.fork() or os.fork() or os._exit(9); sys.exit(int(sys.argv[1]))"
-wrong = 0
-for n in range(100):
-    child = spawn([sys.executable, "-S", "-c", stray, str(n)], env={}, die_with_parent=True)
-    end_strays()
-    wrong += anyio.run(child.wait) != n
-end_strays()
-from stoker.hygiene.identity import parent_of
-left = [p for p in os.listdir("/proc") if p.isdigit() and parent_of(int(p)) == os.getpid()]
-print(wrong, left, len(os.listdir("/proc/self/fd")) < 20)
+for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2])
+os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
+def show(*command):
+    child = spawn(command, env={}, stdout=subprocess.PIPE, die_with_parent=False)
+    return child.popen.communicate()[0].split()
+print([int(mask, 16) for mask in show("/bin/grep", "-hoP", "Sig(Blk|Ign):\\s*\\K.*", "/proc/self/status")], end=" ")
+print(len(show("/bin/ls", "/proc/self/fd")), sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))))
 """
-    assert scene(code) == "0 [] True"
+    assert scene(code) == f"[0, 0] 4 {[int(signal.SIGUSR2), int(signal.SIGTERM)]}"
+
+
+def test_a_signal_to_a_child_that_is_just_being_started_is_not_taken_for_the_parents() -> None:
+    """R23: between fork and exec, a child shares the pipe that wakes its parent's event loop."""
+    code = '''
+watch = """
+import contextlib, os, sys
+told = set()
+while True:
+    for pid in set(map(int, open(sys.argv[1]).read().split())) - {os.getpid()} - told:
+        told.add(pid)
+        with contextlib.suppress(OSError): os.kill(pid, 15)
+"""
+reading, writing = os.pipe()
+os.set_blocking(reading, False), os.set_blocking(writing, False)
+signal.signal(signal.SIGTERM, lambda *_: None)
+signal.set_wakeup_fd(writing)
+watcher = subprocess.Popen([sys.executable, "-c", watch, f"/proc/{os.getpid()}/task/{os.getpid()}/children"], stderr=-3)
+ended = [spawn(["/bin/sleep", "60"], env={}, die_with_parent=True).popen.wait() for _ in range(60)]
+watcher.kill(), watcher.wait()
+try: print("the parent was told", os.read(reading, 99))
+except BlockingIOError: print(set(ended))
+'''
+    assert scene(code) == "{-15}"
 
 
 def test_a_child_that_must_die_with_its_parent_does(tmp_path: Path) -> None:
     """P6: the parent is killed; the child that asked for it is gone, the other is not."""
     code = """
 for bound in (True, False):
-    child = spawn([sys.executable, "-c", "import time; time.sleep(600)"], env={}, die_with_parent=bound)
+    child = spawn([sys.executable, "-c", "import time; time.sleep(600)"], env={}, stdout=-3, stderr=-3, die_with_parent=bound)
     open(os.path.join(sys.argv[1], str(bound)), "w").write(str(child.pid))
+    kept = [child, *globals().get("kept", [])]
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    head = "import os, signal, sys\nfrom stoker.hygiene.process import spawn\n"
-    subprocess.run([sys.executable, "-c", head + code, str(tmp_path)], check=False)
+    scene(code, str(tmp_path), status=-signal.SIGKILL)
     bound, free = (int((tmp_path / name).read_text()) for name in ("True", "False"))
     wait_until(lambda: not is_alive(bound), 5, "the bound child lives on")
     assert is_alive(free)
-    assert send(free, signal.SIGKILL)
+    assert send(free, signal.SIGKILL, lambda: True)
     wait_until(lambda: not is_alive(free), 5)
+
+
+def test_a_thread_that_may_end_cannot_start_a_child_that_dies_with_its_parent() -> None:
+    """The kernel's parent is the thread: the child would be killed with it, for no reason anybody sees."""
+    refused: list[str] = []
+
+    def start() -> None:
+        with pytest.raises(RuntimeError, match="main thread"):
+            python("", die_with_parent=True)
+        refused.append(describe_exit(python("raise SystemExit(3)").popen.wait()))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert refused == ["exit status 3"]
+
+
+def test_a_child_is_known_by_more_than_its_pid() -> None:
+    """Its identity is taken at its start, and holds when it has ended."""
+    child = python("input()", stdin=subprocess.PIPE)
+    assert child.identity == of(child.pid)
+    assert child.identity is not None
+    assert not proven_gone(child.identity)
+    child.popen.communicate(b"\n")
+    assert proven_gone(child.identity)
+
+
+def test_exit_statuses_are_kept_where_sigchld_was_ignored() -> None:
+    """R37: some parents start us so, and the kernel would throw every status away."""
+    code = """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+child = spawn(["/bin/sh", "-c", "exit 3"], env={}, die_with_parent=True)
+print(anyio.run(child.wait))
+"""
+    assert scene(code) == "3"
+
+
+def test_a_status_that_somebody_else_took_is_not_read_as_success() -> None:
+    """P1: a task whose program failed is not done because its status went missing."""
+    child = python("raise SystemExit(3)")
+    os.waitpid(child.pid, 0)
+    assert anyio.run(child.wait) == STATUS_LOST
+    assert (child.returncode, describe_exit(child.returncode)) == (STATUS_LOST, "no exit status")
+
+
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_a_wait_can_be_bounded_and_taken_up_again(has_pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancelled wait leaves the child as it is; so too where there are no pidfds."""
+    if not has_pidfd:
+        monkeypatch.delattr(os, "pidfd_open")
+    child = python("import sys; sys.stdin.read(); raise SystemExit(4)", stdin=subprocess.PIPE)
+
+    async def wait() -> int | None:
+        with anyio.move_on_after(0.05):
+            return await child.wait()
+        assert child.popen.stdin is not None
+        child.popen.stdin.close()
+        with anyio.fail_after(10):
+            return await child.wait()
+
+    assert anyio.run(wait) == 4
+
+
+def test_descriptors_do_not_pile_up() -> None:
+    """R34: 300 children, waited for, waited for in part, ended, or let go."""
+    open_before = descriptors()
+
+    async def start() -> None:
+        for number in range(300):
+            child = spawn(["/bin/sleep", "60" if number % 2 else "0"], env={}, die_with_parent=False)
+            with anyio.move_on_after(0 if number % 2 else 10):
+                await child.wait()
+            if number % 20 == 1:
+                kill_tree_now(child)
+            child.popen.kill()
+            child.popen.wait()
+
+    anyio.run(start)
+    assert descriptors() <= open_before
 
 
 @pytest.mark.parametrize(

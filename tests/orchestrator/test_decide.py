@@ -48,6 +48,13 @@ def test_the_ceiling_that_bound_is_named() -> None:
     assert plan(Backlog("a", 100), max_pool=-3).workers == 0
 
 
+def test_a_broken_mode_is_tried_with_one_worker_after_every_other() -> None:
+    """A handler that cannot be used never takes the pool from those that can, however old its tasks are."""
+    made = plan(Backlog("a", 100, oldest_seconds=9, is_broken=True), Backlog("b", 100), max_pool=2)
+    assert workers(made) == {"a": 0, "b": 2}
+    assert workers(plan(Backlog("a", 100, is_broken=True), Backlog("b", 1), max_pool=4)) == {"a": 1, "b": 1}
+
+
 @given(
     st.lists(
         st.builds(
