@@ -41,7 +41,7 @@ def main() -> None:
     try:
         handler = _find(hello["handler"], hello["folder"])
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
-        _send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'])}"])
+        _send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'], None, _secrets(hello))}"])
         return
     _send(acks, ["ready"])
     gc.freeze()
@@ -57,7 +57,7 @@ class Runner:
         self._mode: str = hello["mode"]
         self._installation: str = hello["installation"]
         self._errors: str = hello["errors"]
-        self._secrets = {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
+        self._secrets = _secrets(hello)
         self._label: str = hello["label"]
         self._result_limit: int = hello["result_limit"]
         self._timer_seconds: float | None = hello["timer_seconds"]
@@ -140,6 +140,11 @@ def _synchronous(handler: Callable[[Task[Any]], Any]) -> Callable[[Task[Any]], A
 
     runner = asyncio.Runner()
     return lambda task: runner.run(handler(task))
+
+
+def _secrets(hello: dict[str, Any]) -> dict[str, str]:
+    """What of the environment the mode lists itself."""
+    return {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
 
 
 def _payload(frame: bytes, place: int) -> Any:
