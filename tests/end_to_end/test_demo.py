@@ -1,6 +1,7 @@
 """The audit example as "make demo" runs it: the Makefile's own commands, on a copy of the example and a small folder."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,8 +46,8 @@ class Demo:
         lines = [line.strip().lstrip("@") for line in recipe.splitlines()[1:]]
         assert len(lines) > 5
         variables = {
-            "$(STOKER)": f"{' '.join(COMMAND)} --config {self.audit}/config.toml",
-            "$(BIN)/python": sys.executable,
+            "$(STOKER)": f"{shlex.join(COMMAND)} --config {shlex.quote(str(self.audit))}/config.toml",
+            "$(BIN)/python": shlex.quote(sys.executable),
             "$(AUDIT)": str(self.audit),
             "$(FOLDER)": str(self.folder),
         }

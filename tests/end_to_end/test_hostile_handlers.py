@@ -1,6 +1,7 @@
 """Handlers, programs and readers that misbehave cost themselves, and nobody else."""
 
 import os
+import shlex
 import signal
 import subprocess
 
@@ -144,7 +145,7 @@ def test_a_payload_that_the_handler_changed_is_masked_all_the_same(hostile: Proj
 def test_nobody_needs_to_read_what_a_fire_says(hostile: Project, how: str) -> None:
     """P4: standard error closed, or its reader gone: the fire reaches its note."""
     hostile.enqueue("mute", "bad", "good")
-    command = " ".join(COMMAND)
+    command = shlex.join(COMMAND)
     shell = f"{command} fire 2>&-" if how == "closed" else f"{command} fire 2>&1 >/dev/null | true; sleep 0"
     subprocess.run(["/bin/sh", "-c", shell], cwd=hostile.folder, env=hostile.environment(), timeout=60, check=False)
     wait_until(lambda: hostile.query("select 1 from stoker.notes") != [], 20, "no note")
