@@ -42,8 +42,10 @@ os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
 def show(*command):
     child = spawn(command, env={}, stdout=subprocess.PIPE, die_with_parent=False)
     return child.popen.communicate()[0].split()
+
 # The C library keeps signals 32 and 33 to itself.
-print([int(mask, 16) & ~(3 << 31) for mask in show("/bin/grep", "-hoP", "Sig(Blk|Ign):\\s*\\K.*", "/proc/self/status")], end=" ")
+masks = show("/bin/grep", "-hoP", "Sig(Blk|Ign):\\s*\\K.*", "/proc/self/status")
+print([int(mask, 16) & ~(3 << 31) for mask in masks], end=" ")
 print(len(show("/bin/ls", "/proc/self/fd")), sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))))
 """
     assert scene(code) == f"[0, 0] 4 {[int(signal.SIGUSR2), int(signal.SIGTERM)]}"
