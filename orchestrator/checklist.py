@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from stoker.hygiene.close import NORMAL, REAPED, Seen, Terms, close_fire
 from stoker.hygiene.identity import mine
@@ -23,8 +24,8 @@ from stoker.sql.query import quote_identifier
 
 _MODE = "checklist"
 _CLAIM = {
-    "mode": _MODE, "version": 1, "mark_priority": -(2**31) - 1, "mark_lo": -1, "locks": 10, "batch": 10, "lease": 60.0,
-    "side_effect": False, "max_attempts": 3, "ahead": False, "dead_after": 60.0,
+    "mode": _MODE, "version": 1, "mark_priority": -(2**31) - 1, "mark_lo": -1, "locks": 10, "batch": 10, "chunk": 10,
+    "lease": 60.0, "side_effect": False, "max_attempts": 3, "ahead": False, "dead_after": 60.0,
 }  # fmt: skip
 
 
@@ -79,9 +80,9 @@ def _claim(scratch: _Scratch, fire: int) -> tuple[bool, str]:
     claim = {**_CLAIM, "token": str(uuid.uuid4())}
 
     def both(tx: Transaction) -> tuple[set[int], set[int]]:
-        first = {row[0] for row in tx.run("claim_batch", worker=workers[0], **claim)}
+        first = tx.run("claim_batch", worker=workers[0], **claim)
         other = scratch.two.run("claim_batch", worker=workers[1], **{**claim, "token": str(uuid.uuid4())})
-        return first, {row[0] for row in other}
+        return _ids(first), _ids(other)
 
     first, second = scratch.one.in_transaction(both)
     for worker in workers:
@@ -91,6 +92,12 @@ def _claim(scratch: _Scratch, fire: int) -> tuple[bool, str]:
         ok,
         f"two connections at once took {len(first)} + {len(second)} of 20 tasks, {len(first & second)} of them twice",
     )
+
+
+def _ids(rows: list[tuple[Any, ...]]) -> set[int]:
+    """The ids in what claim_batch gave."""
+    los, his, *_ = rows[0]
+    return {task for lo, hi in zip(los or (), his or (), strict=True) for task in range(lo, hi + 1)}
 
 
 def _hygiene_first(scratch: _Scratch) -> tuple[bool, str]:

@@ -80,6 +80,7 @@ def _mode_orders(config: Config, name: str, environ: Mapping[str, str], expected
         backoff_base=mode.backoff_base_seconds,
         backoff_factor=mode.backoff_factor,
         backoff_cap=mode.backoff_cap_seconds,
+        concurrency=mode.concurrency,
         expected_seconds=expected,
         environment={name: environ[name] for name in names if name in environ},
     )

@@ -1,33 +1,45 @@
-"""The claims a keeper holds, and what has become of each task: pure bookkeeping, no waiting and no speaking to anybody."""
+"""The claims a keeper holds, and what has become of each task: pure bookkeeping, no waiting and no speaking to anybody.
 
+A task is known by its place in its claim, from 0. Most end plainly done, in order: one number says how far that is.
+Only a task of which there is more to say has an entry of its own, so that a quick batch costs the keeper next to nothing.
+"""
+
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
+from json import JSONDecoder
 from typing import Any
 
 from stoker.sql.layout import PARTITION_IDS
 
-DONE, FAILED, RETRY, UNKNOWN = "done", "failed", "retry", "unknown"
+DONE, FAILED, RETRY, UNKNOWN, BACK = "done", "failed", "retry", "unknown", "back"
+"""Verdicts. ``BACK``: not started, and to be given back to the queue."""
+
+Span = tuple[int, int, int]
+"""``(lo, hi, spent)``: neighbouring ids with as many attempts spent."""
+Places = tuple[int, int]
+"""``(start, stop)``: neighbouring places of a claim, ``stop`` not among them."""
+
+_DECODE = JSONDecoder().raw_decode
 
 
 @dataclass(slots=True)
 class Entry:
-    """One claimed task. ``number`` is its place in the runner's feed; 0: not fed.
+    """One claimed task of which more is to be said than that it is plainly done.
 
     What the runner ``said`` becomes the ``verdict`` when it counts the task as finished. ``seconds`` is a time worth
-    keeping; ``mean`` that of the tasks it was finished with; ``delay`` that until a retry. ``is_permanent`` and
-    ``is_retriable`` are what the handler itself said of a failure.
+    keeping; ``delay`` that until a retry. ``is_permanent`` and ``is_retriable`` are what the handler itself said of a
+    failure.
     """
 
     id: int
     spent: int
     max_attempts: int
-    payload: str
-    number: int = 0
     said: str | None = None
     verdict: str | None = None
     seconds: float | None = None
-    mean: float = 0.0
     delay: float | None = None
     result: str | None = None
     label: str | None = None
@@ -48,93 +60,222 @@ class Entry:
         return self.verdict == DONE and self.result is None and self.seconds is None and self.label is None
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring tasks of a claim: how many, and their payloads as one JSON text, separated by commas."""
+
+    tasks: int
+    payloads: str
+
+    def texts(self) -> Iterator[str]:
+        """Each payload's own text, as it was enqueued."""
+        at = 0
+        for _ in range(self.tasks):
+            _, end = _DECODE(self.payloads, at)
+            yield self.payloads[at:end]
+            at = end + 1
+
+
 @dataclass(slots=True)
 class Claim:
-    """One batch under one token. ``entries`` are those not settled yet, by id; ``step`` counts partial settlements."""
+    """One batch under one token. ``spans`` and ``chunks`` hold its tasks in the order they run.
+
+    The first ``passed`` tasks are over; so are those in ``ahead``. The first ``settled`` are settled; so are those in
+    ``gone``. ``entries`` are by place. ``caps`` are the tasks' own most attempts, ``cap`` that of all others. ``base``
+    is the number of the first task with the runner, 0 while it was not fed. ``step`` counts partial settlements.
+    """
 
     token: str
-    entries: list[Entry]
+    spans: list[Span]
+    chunks: list[Chunk]
     started: bool
+    cap: int = 1
+    caps: dict[int, int] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)
     step: int = 0
+    base: int = 0
     fed_at: float = 0.0
     touched_at: float = 0.0
+    busy_seconds: float = 0.0
+    passed: int = 0
+    ahead: set[int] = field(default_factory=set)
+    settled: int = 0
+    gone: set[int] = field(default_factory=set)
+    size: int = 0
+    _starts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._starts = [0, *accumulate(hi - lo + 1 for lo, hi, _ in self.spans)]
+        self.size = self._starts.pop()
+
+    @property
+    def open(self) -> int:
+        """How many tasks have no verdict yet."""
+        return self.size - self.passed - len(self.ahead)
 
     @property
     def is_over(self) -> bool:
         """Whether every task has its verdict."""
-        return all(entry.verdict for entry in self.entries)
+        return self.open == 0
+
+    @property
+    def has_over(self) -> bool:
+        """Whether a task has its verdict and is not settled."""
+        return self.passed > self.settled or bool(self.ahead - self.gone)
+
+    @property
+    def payload_size(self) -> int:
+        """Characters of payload."""
+        return sum(len(chunk.payloads) for chunk in self.chunks)
 
     @property
     def is_fed(self) -> bool:
         """Whether its tasks were handed to the runner."""
-        return bool(self.fed_at)
+        return self.base > 0
+
+    def is_open(self, place: int) -> bool:
+        """Whether the task at ``place`` has no verdict yet."""
+        return place >= self.passed and place not in self.ahead
+
+    def entry(self, place: int) -> Entry:
+        """The entry of one task, made when it is first asked for."""
+        found = self.entries.get(place)
+        if found is None:
+            at = bisect_right(self._starts, place) - 1
+            lo, _, spent = self.spans[at]
+            found = Entry(lo + place - self._starts[at], spent, self.caps.get(place, self.cap))
+            self.entries[place] = found
+        return found
+
+    def end(self, place: int) -> None:
+        """The task at ``place`` is over, whatever runs before it."""
+        entry = self.entry(place)
+        entry.verdict = entry.verdict or entry.said or DONE
+        if place >= self.passed:
+            self.ahead.add(place)
+            self._catch_up()
+
+    def end_before(self, stop: int) -> list[Entry]:
+        """Every task before ``stop`` is over: those of which nothing was said are plainly done. The entries among them."""
+        stop = min(stop, self.size)
+        fresh = range(self.passed, stop)
+        told = fresh if len(fresh) < len(self.entries) else list(self.entries)
+        ended = [self.entries[p] for p in told if p in self.entries and p in fresh and p not in self.ahead]
+        for entry in ended:
+            entry.verdict = entry.said or DONE
+        self.ahead.difference_update(fresh)
+        self.passed = max(self.passed, stop)
+        self._catch_up()
+        return ended
+
+    def take_back(self) -> None:
+        """The runner is gone: what it was fed and did not end is unfed again."""
+        self.base, self.fed_at = 0, 0.0
+        self.entries = {place: entry for place, entry in self.entries.items() if not self.is_open(place)}
+
+    def give_back(self, place: int) -> None:
+        """The task at ``place`` will not be started by the runner: it goes back to the queue."""
+        if self.is_open(place):
+            self.entry(place).said = BACK
+            self.end(place)
+
+    def over(self) -> tuple[list[Places], list[Entry]]:
+        """What has a verdict and is not settled: where tasks are plainly done, and the entries of all others."""
+        special = {p: e for p, e in self.entries.items() if e.verdict and p not in self.gone and not e.is_plain}
+        apart = sorted(place for place in {*special, *self.gone} if place < self.passed)
+        plain = list(_between(self.settled, self.passed, apart))
+        plain += [(place, place + 1) for place in sorted(self.ahead - self.gone) if place not in special]
+        return plain, [special[place] for place in sorted(special)]
+
+    def outputs(self) -> list[Entry]:
+        """Entries that are over, not settled, and have printed something."""
+        return [entry for place, entry in self.entries.items() if entry.output and entry.verdict and place not in self.gone]
+
+    def rest(self) -> list[Places]:
+        """The tasks without a verdict."""
+        return list(_between(self.passed, self.size, sorted(self.ahead)))
+
+    def settle(self) -> None:
+        """What has a verdict is settled; the rest stays claimed."""
+        self.step += 1
+        self.gone = set(self.ahead)
+        self.settled, self.busy_seconds = self.passed, 0.0
+        self.entries = {place: entry for place, entry in self.entries.items() if self.is_open(place)}
+
+    def ids(self, places: Iterable[Places]) -> list[Span]:
+        """The ids at these places, as runs of neighbours within a partition that have as many attempts spent."""
+        found: list[Span] = []
+        for start, stop in places:
+            at = bisect_right(self._starts, start) - 1
+            while at < len(self.spans) and self._starts[at] < stop:
+                lo, hi, spent = self.spans[at]
+                first = lo + max(start - self._starts[at], 0)
+                last = min(hi, lo + stop - 1 - self._starts[at])
+                if found and found[-1][1] + 1 == first and found[-1][2] == spent and first % PARTITION_IDS:
+                    first = found.pop()[0]
+                found.append((first, last, spent))
+                at += 1
+        return found
+
+    def _catch_up(self) -> None:
+        while self.passed in self.ahead:
+            self.ahead.remove(self.passed)
+            self.passed += 1
 
 
 @dataclass(slots=True)
 class Book:
-    """Claims in the order they were made, and the entries that are with the runner, in the order they were fed."""
+    """Claims in the order they were made, and those that are with the runner, in the order they were fed.
+
+    Tasks are numbered from 1 in the order they are handed to one runner.
+    """
 
     claims: deque[Claim] = field(default_factory=deque)
-    fed: deque[Entry] = field(default_factory=deque)
+    fed: deque[Claim] = field(default_factory=deque)
     next_number: int = 1
 
-    @property
-    def held(self) -> int:
-        """Tasks claimed and not settled."""
-        return sum(len(claim.entries) for claim in self.claims)
-
-    def feed(self, claim: Claim, now: float) -> tuple[int, list[Entry]]:
-        """Number the tasks of ``claim`` that have no verdict; the first number, and the entries to hand over."""
-        first = self.next_number
-        entries = [entry for entry in claim.entries if entry.verdict is None and not entry.number]
-        for entry in entries:
-            entry.number = self.next_number
-            self.next_number += 1
-        self.fed.extend(entries)
+    def feed(self, claim: Claim, now: float) -> None:
+        """Number the tasks of ``claim``, which is handed to the runner."""
+        claim.base = self.next_number
+        self.next_number += claim.size
         claim.fed_at = claim.touched_at = now
-        return first, entries
+        self.fed.append(claim)
 
-    def find(self, number: int) -> Entry | None:
-        """The fed entry with this number."""
-        if not self.fed or not 0 <= number - self.fed[0].number < len(self.fed):
-            return None
-        return self.fed[number - self.fed[0].number]
+    def find(self, number: int) -> tuple[Claim, int] | None:
+        """The claim and the place of the fed task with this number."""
+        for claim in self.fed:
+            if claim.base <= number < claim.base + claim.size:
+                return claim, number - claim.base
+        return None
 
-    def finish(self, finished: int) -> list[Entry]:
-        """Every fed task up to number ``finished`` is over: those without a verdict are plainly done."""
-        passed: list[Entry] = []
-        while self.fed and self.fed[0].number <= finished:
-            entry = self.fed.popleft()
-            entry.verdict = entry.said or DONE
-            passed.append(entry)
-        return passed
+    def finish(self, finished: int) -> list[tuple[Claim, int, list[Entry]]]:
+        """Every fed task up to number ``finished`` is over: by claim how many more are, and the entries among them."""
+        found = []
+        while self.fed and self.fed[0].base <= finished:
+            claim = self.fed[0]
+            before = claim.open
+            ended = claim.end_before(finished - claim.base + 1)
+            if before > claim.open:
+                found.append((claim, before - claim.open, ended))
+            if finished < claim.base + claim.size - 1:
+                break
+            self.fed.popleft()
+        return found
 
     def take_back(self) -> None:
-        """The runner is gone: what it was fed and did not end is unfed again, and numbering starts anew."""
-        for entry in self.fed:
-            entry.number = 0
+        """The runner is gone; numbering starts anew."""
         self.fed.clear()
         self.next_number = 1
         for claim in self.claims:
-            claim.fed_at = 0.0
+            claim.take_back()
 
 
-def runs(entries: Iterable[Entry]) -> Iterator[tuple[int, int, int]]:
-    """``(lo, hi, spent)`` for each run of neighbouring ids of one partition with as many attempts spent.
-
-    ``entries`` ascend by id.
-    """
-    lo = hi = spent = -1
-    for entry in entries:
-        if entry.id == hi + 1 and entry.spent == spent and entry.id % PARTITION_IDS:
-            hi = entry.id
-            continue
-        if lo >= 0:
-            yield lo, hi, spent
-        lo = hi = entry.id
-        spent = entry.spent
-    if lo >= 0:
-        yield lo, hi, spent
+def _between(start: int, stop: int, apart: list[int]) -> Iterator[Places]:
+    """The places from ``start`` to before ``stop`` without those ``apart``, which ascend."""
+    for place in (*apart, stop):
+        if start < place:
+            yield start, min(place, stop)
+        start = max(start, place + 1)
 
 
 def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -8,6 +8,7 @@ that the handler started, belongs to the task that runs. The keeper always drain
 import io
 import os
 from collections.abc import Callable
+from contextvars import ContextVar
 
 _MARK = b"\x1e"
 
@@ -23,6 +24,7 @@ class Voice(io.TextIOBase):
         self._pending = bytearray()
         self._marked = False
         self.number = 0
+        self.has_spoken = False
 
     def writable(self) -> bool:
         """Always: this is an output."""
@@ -34,6 +36,7 @@ class Voice(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Take ``text``; it leaves at the end of a line, of the task, or of 8 KiB."""
+        self.has_spoken = True
         self._pending += text.encode("utf-8", "backslashreplace")
         if b"\n" in self._pending or len(self._pending) > 8192:
             self.flush()
@@ -57,9 +60,34 @@ class Voice(io.TextIOBase):
             self._pending += self._mark(0)
             self.flush()
             self._marked = False
+        self.has_spoken = False
 
     def _mark(self, number: int) -> bytes:
         return _MARK + self._nonce + b" %d\n" % number
+
+
+class MixedVoice(Voice):
+    """For tasks that run at the same time: what a task writes is marked with the number of the context it runs in."""
+
+    def __init__(self, nonce: str) -> None:
+        super().__init__(nonce)
+        self._speaker: ContextVar[int] = ContextVar("speaker", default=0)
+
+    def speak_for(self, number: int) -> None:
+        """What this context, and those made in it, write from now on is of task ``number``."""
+        self._speaker.set(number)
+
+    def write(self, text: str) -> int:
+        """Take ``text``, and let what another task wrote before go first."""
+        speaker = self._speaker.get()
+        if speaker != self.number:
+            self.turn_to(speaker)
+        return super().write(text)
+
+    def turn_to(self, number: int) -> None:
+        """Send what is pending; what follows is of task ``number``."""
+        self.end_task()
+        self.number = number
 
 
 class Tail:
@@ -111,6 +139,10 @@ class Ear:
                 self._rest = mark + after
                 return
             self._marked = int(number) if number.isdigit() else self._marked
+
+    def numbers(self) -> list[int]:
+        """The tasks that have printed something."""
+        return list(self._tails)
 
     def take(self, number: int) -> str | None:
         """The output of task ``number``, given up; None when it printed nothing."""

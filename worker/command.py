@@ -21,15 +21,26 @@ from typing import Any
 import anyio
 
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
-from stoker.worker.book import DONE, FAILED, Book, Entry
+from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
 from stoker.worker.listener import Listener
 from stoker.worker.orders import Orders
-from stoker.worker.pen import Death
+from stoker.worker.pen import Death, Over
 from stoker.worker.redact import stored
 
 TRY_AGAIN = 75
 PERMANENT = frozenset({65, 78})
 _UNUSABLE = frozenset({errno.ENOENT, errno.ENOEXEC, errno.EACCES, errno.ENOTDIR, errno.EISDIR})
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One task in its turn: its entry, where its claim keeps it, and its payload."""
+
+    entry: Entry
+    claim: Claim
+    place: int
+    payload: str
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -45,10 +56,10 @@ class CommandPen:
     broken: str | None = None
     dead: bool = False
     _program: str = ""
-    _waiting: deque[Entry] = field(default_factory=deque)
-    _over: list[Entry] = field(default_factory=list)
+    _waiting: deque[_Turn] = field(default_factory=deque)
+    _over: list[_Turn] = field(default_factory=list)
     _more: anyio.Event = field(default_factory=anyio.Event)
-    _current: Entry | None = None
+    _current: _Turn | None = None
     _child: Child | None = None
     _started: float = 0.0
     _is_ending: bool = False
@@ -85,21 +96,34 @@ class CommandPen:
         self.dead = True
         self.wake()
 
-    async def feed(self, first: int, entries: list[Entry]) -> None:  # noqa: ARG002 - the interface of Pen
-        """Hand over tasks."""
-        self._waiting.extend(entries)
+    async def feed(self, claim: Claim) -> None:
+        """Hand over a claim."""
+        payloads = (text for chunk in claim.chunks for text in chunk.texts())
+        turns = [_Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads)]
+        self._waiting.extend(turn for turn in turns if claim.is_open(turn.place))
         self._more.set()
 
-    def harvest(self) -> list[Entry]:
+    def harvest(self) -> Over:
         """The tasks that are over, with their verdicts."""
-        over, self._over = self._over, []
-        for entry in over:
-            self.book.finish(entry.number)
-        return over
+        turns, self._over = self._over, []
+        for turn in turns:
+            turn.claim.end(turn.place)
+            turn.claim.busy_seconds += turn.seconds if turn.entry.is_plain else 0.0
+            self.book.finish(turn.claim.base + turn.place)
+        return Over(len(turns), sum(turn.seconds for turn in turns), [turn.entry for turn in turns])
 
-    def running(self) -> tuple[Entry, float] | None:
-        """The task that runs now and for how many seconds."""
-        return (self._current, time.monotonic() - self._started) if self._current else None
+    def running(self) -> float | None:
+        """For how many seconds the program has been running; None between tasks."""
+        return time.monotonic() - self._started if self._current else None
+
+    def stuck(self) -> float:
+        """For how many seconds no other program could be started."""
+        return self.running() or 0.0
+
+    def take_back(self) -> list[tuple[Claim, int]]:
+        """What it was fed and has not started, which it will not start any more."""
+        turns, self._waiting = self._waiting, deque()
+        return [(turn.claim, turn.place) for turn in turns]
 
     async def retire(self, grace_seconds: float) -> None:
         """There is no more: end what runs."""
@@ -120,9 +144,13 @@ class CommandPen:
         victim, self._current = self._current, None
         over = self.harvest()
         self._waiting.clear()
+        if victim is not None:
+            victim.entry.verdict = FAILED
+            victim.claim.end(victim.place)
         self.book.take_back()
         self._exists = False
-        return Death(self._how or "ended", victim, over)
+        seconds = time.monotonic() - self._started
+        return Death(self._how or "ended", [(victim.entry, seconds)] if victim else [], over)
 
     def close(self) -> None:
         """Nothing is kept open between tasks."""
@@ -132,10 +160,11 @@ class CommandPen:
         """Whether this was started and not buried."""
         return self._exists
 
-    async def _run(self, entry: Entry) -> None:
+    async def _run(self, turn: _Turn) -> None:
+        entry = turn.entry
         self._started = time.monotonic()
         try:
-            child = self._child = self._spawn(entry)
+            child = self._child = self._spawn(turn)
         except OSError as error:
             if error.errno in _UNUSABLE:
                 self.broken = f"program {self._program!r} cannot be started: {os.strerror(error.errno or 0)}"
@@ -144,7 +173,7 @@ class CommandPen:
         listener = Listener(self.orders.output_limit, self.orders.result_limit)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                group.start_soon(_write, child.popen.stdin, entry.payload.encode())
+                group.start_soon(_write, child.popen.stdin, turn.payload.encode())
                 group.start_soon(listener.hear, child.popen.stdout, True)
                 group.start_soon(listener.hear, child.popen.stderr, False)
                 await child.wait()
@@ -156,9 +185,10 @@ class CommandPen:
             if stream is not None:
                 stream.close()
         self._child = None
-        self._judge(entry, child.returncode, listener)
+        self._judge(turn, child.returncode, listener)
 
-    def _spawn(self, entry: Entry) -> Child:
+    def _spawn(self, turn: _Turn) -> Child:
+        entry = turn.entry
         task = str(uuid.uuid5(uuid.UUID(self.orders.installation), f"task {entry.id}"))
         identity = {"STOKER_TASK": str(entry.id), "STOKER_ATTEMPT": str(entry.attempt), "STOKER_DELIVERY_ID": task}
         child = spawn(
@@ -175,15 +205,16 @@ class CommandPen:
                 os.set_blocking(stream.fileno(), False)
         return child
 
-    def _judge(self, entry: Entry, returncode: int | None, listener: "Listener") -> None:
+    def _judge(self, turn: _Turn, returncode: int | None, listener: "Listener") -> None:
+        entry = turn.entry
         self._how = describe_exit(returncode)
         seconds = time.monotonic() - self._started
-        entry.mean = seconds
+        turn.seconds = seconds
         entry.output = listener.text()
         if returncode != 0:
             entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
             mode = self.orders.mode
-            words = stored(listener.errors(), mode.errors, _value(entry.payload), mode.secrets()).strip()
+            words = stored(listener.errors(), mode.errors, _value(turn.payload), mode.secrets()).strip()
             entry.error = words.splitlines()[-1] if words else self._how
             entry.is_permanent = returncode in PERMANENT
             entry.is_retriable = returncode == TRY_AGAIN

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.sql.database import CommitUnknownError, Database, Parameters
-from stoker.worker.book import DONE, FAILED, RETRY, Claim, Entry, columns, runs
+from stoker.worker.book import BACK, DONE, FAILED, RETRY, Chunk, Claim, Entry, Span, columns
 from stoker.worker.orders import Orders
 from stoker.worker.pace import Pace
 
@@ -17,10 +17,14 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A claim to be made: its token, how many tasks, from where on, and whether another claim is still running."""
+    """A claim to be made: its token, how many tasks, from where on, and whether another claim is still running.
+
+    Their payloads come in texts of ``chunk`` tasks each.
+    """
 
     token: str
     batch: int
+    chunk: int
     locks: int
     mark: tuple[int, int]
     ahead: bool
@@ -29,12 +33,39 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of a claim: ``entries`` have their verdicts, ``left`` stay claimed, ``free`` go back unstarted."""
+    """What became of a claim: ``plain`` ids are plainly done, ``seconds`` each; ``entries`` have their verdicts.
+
+    ``left`` stay claimed, ``free`` go back unstarted; ``outputs`` are the entries that printed something.
+    """
 
     claim: Claim
-    entries: Sequence[Entry]
-    left: Sequence[Entry] = ()
-    free: Sequence[Entry] = ()
+    plain: Sequence[Span] = ()
+    seconds: float = 0.0
+    entries: Sequence[Entry] = ()
+    outputs: Sequence[Entry] = ()
+    left: Sequence[Span] = ()
+    free: Sequence[Span] = ()
+
+    @property
+    def plainly_done(self) -> int:
+        """How many tasks are plainly done."""
+        return sum(hi - lo + 1 for lo, hi, _ in self.plain)
+
+    @property
+    def busy_seconds(self) -> float:
+        """What all of them took."""
+        return self.seconds * self.plainly_done + sum(entry.seconds or 0.0 for entry in self.entries)
+
+
+def settlement(claim: Claim, *, give_back: bool = False) -> Settlement:
+    """What has a verdict; the rest stays claimed, or goes back unstarted."""
+    places, entries = claim.over()
+    tasks = sum(stop - start for start, stop in places)
+    free = [(entry.id, entry.id, entry.spent) for entry in entries if entry.verdict == BACK]
+    ended = [entry for entry in entries if entry.verdict != BACK]
+    rest = claim.ids(claim.rest())
+    left, free = ([], free + rest) if give_back else (rest, free)
+    return Settlement(claim, claim.ids(places), claim.busy_seconds / max(tasks, 1), ended, claim.outputs(), left, free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +74,6 @@ class Answer:
 
     stale: tuple[Settlement, ...] = ()
     claim: Claim | None = None
-    spans: int = 0
     last: tuple[int, int] | None = None
     fenced: bool = False
 
@@ -128,6 +158,7 @@ class Desk:
             "mark_lo": want.mark[1],
             "locks": want.locks,
             "batch": want.batch,
+            "chunk": want.chunk,
             "lease": self._orders.lease,
             "side_effect": self._mode.side_effect,
             "max_attempts": self._mode.max_attempts,
@@ -141,21 +172,17 @@ class Desk:
         return (timeout if timeout is not None else _DAY_SECONDS) + self._orders.grace + _SLACK_SECONDS
 
     def _settling(self, settlement: Settlement, tally: dict[str, int]) -> tuple[str, Parameters]:
-        claim, entries = settlement.claim, settlement.entries
-        plain = [entry for entry in entries if entry.is_plain]
-        mean = sum(entry.mean for entry in plain) / max(len(plain), 1)
-        spans = [(lo, hi, spent + 1, mean) for lo, hi, spent in runs(plain)]
         base: Parameters = {
-            "token": claim.token,
-            "step": claim.step,
-            "done": sum(entry.verdict == DONE for entry in entries),
-            "busy": mean * len(plain) + sum(entry.seconds or 0.0 for entry in entries),
+            "token": settlement.claim.token,
+            "step": settlement.claim.step,
+            "done": settlement.plainly_done + sum(entry.verdict == DONE for entry in settlement.entries),
+            "busy": settlement.busy_seconds,
         }
-        is_whole = len(plain) == len(entries) and not settlement.left and not settlement.free
-        if is_whole and not any(entry.output for entry in entries):
-            los, his, tries, seconds = columns(spans, 4)
-            return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
-        return "settle", {**base, **_general(settlement, spans, tally)}
+        spans = [(lo, hi, spent + 1, settlement.seconds) for lo, hi, spent in settlement.plain]
+        if settlement.entries or settlement.outputs or settlement.left or settlement.free:
+            return "settle", {**base, **_general(settlement, spans, tally)}
+        los, his, tries, seconds = columns(spans, 4)
+        return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
 
     def _is_committed(self, settlements: Sequence[Settlement], want: Want | None) -> bool:
         """Whether a pipeline whose reply was lost went through: all of it did, or none."""
@@ -163,48 +190,48 @@ class Desk:
             step = self._database.run("find_claim", token=settlement.claim.token)
             if step:
                 return bool(step[0][0] != settlement.claim.step)
-            if settlement.entries:
-                entry = settlement.entries[0]
-                found = self._database.run("find_settlement", token=settlement.claim.token, id=entry.id, attempt=entry.attempt)
-                return bool(found)
+            ended = [(lo, spent + 1) for lo, _, spent in settlement.plain] + [(e.id, e.attempt) for e in settlement.entries]
+            if ended:
+                task, attempt = ended[0]
+                return bool(self._database.run("find_settlement", token=settlement.claim.token, id=task, attempt=attempt))
         return bool(want and self._database.run("find_claim", token=want.token))
 
     def _reread(self, want: Want) -> list[tuple[Any, ...]]:
-        return self._database.run("reread_claim", token=want.token)
+        return self._database.run("reread_claim", token=want.token, chunk=want.chunk)
 
     def _answer(self, stale: tuple[Settlement, ...], rows: list[tuple[Any, ...]] | None, want: Want | None) -> Answer:
         if rows is None or want is None:
             return Answer(stale)
         if not rows:
             return Answer(stale, fenced=True)
-        rows = [row for row in rows if row[0] is not None]
-        if not rows:
+        los, his, spent, priority, *_ = rows[0]
+        if los is None:
             return Answer(stale)
-        rows.sort(key=lambda row: (row[4], row[0]))
-        limit = self._mode.max_attempts
-        entries = [Entry(row[0], row[1], row[2] or limit, row[3] or "null") for row in rows]
-        spans = {row[7]: row[6] - row[5] + 1 for row in rows}
-        if sum(spans.values()) != len(rows):
-            raise RuntimeError(f"claim {want.token} covers {sum(spans.values())} ids, but {len(rows)} tasks came with it")
-        last = max((row[4], row[6]) for row in rows)
-        claim = Claim(want.token, entries, started=len(entries) > 1 or not want.ahead)
-        return Answer(stale, claim, len(spans), last)
+        chunks = [Chunk(tasks, payloads) for _, _, _, _, tasks, payloads, _ in rows if tasks]
+        own = [cap for *_, tasks, _, caps in rows if tasks for cap in (caps or [None] * tasks)]
+        caps = {place: cap for place, cap in enumerate(own) if cap is not None}
+        claim = Claim(want.token, list(zip(los, his, spent, strict=True)), chunks, started=True)
+        claim.cap, claim.caps = self._mode.max_attempts, caps
+        claim.started = claim.size > 1 or not want.ahead
+        if claim.size != len(own):
+            raise RuntimeError(f"claim {want.token} covers {claim.size} ids, but {len(own)} tasks came with it")
+        return Answer(stale, claim, (priority, his[-1]))
 
 
 def new_want(pace: Pace, room: int, version: int, *, ahead: bool, alone: bool) -> Want:
     """The next claim under a fresh token: at most ``room`` tasks, one when they must be taken ``alone``."""
     batch = 1 if alone else max(1, min(pace.batch, room))
-    return Want(str(uuid.uuid4()), batch, min(pace.locks, batch + 1), pace.mark, ahead, version)
+    return Want(str(uuid.uuid4()), batch, pace.chunk, min(pace.locks, batch + 1), pace.mark, ahead, version)
 
 
 def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[str, int]) -> Parameters:
     entries = settlement.entries
-    kept = [e for e in entries if e.verdict == DONE and not e.is_plain]
+    kept = [entry for entry in entries if entry.verdict == DONE]
     rows: list[tuple[Any, ...]] = [(*span, None, None) for span in spans]
     rows += [(e.id, e.id, e.attempt, e.seconds or 0.0, e.label, e.result) for e in kept]
     los, his, tries, seconds, labels, results = columns(rows, 6)
-    left_los, left_his, left_attempts = columns(runs(settlement.left), 3)
-    free_los, free_his, free_attempts = columns(runs(settlement.free), 3)
+    left_los, left_his, left_attempts = columns(settlement.left, 3)
+    free_los, free_his, free_attempts = columns(settlement.free, 3)
     return {
         "los": los,
         "his": his,
@@ -219,7 +246,7 @@ def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[s
         "free_his": free_his,
         "free_attempts": free_attempts,
         "ended": json.dumps([_ended(e) for e in entries if e.verdict != DONE]),
-        "outputs": json.dumps([{"id": e.id, "attempt": e.attempt, "output": e.output} for e in entries if e.output]),
+        "outputs": json.dumps([{"id": e.id, "attempt": e.attempt, "output": e.output} for e in settlement.outputs]),
         "failed": sum(e.verdict == FAILED for e in entries),
         "retried": sum(e.verdict == RETRY for e in entries),
         "tally": json.dumps(tally) if tally else None,

@@ -54,7 +54,7 @@ class Keeper:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._limits = Limits(time.monotonic(), orders.mode.timeout, orders.wall_clock, orders.grace)
+        self._limits = Limits(time.monotonic(), orders.mode.kill_after, orders.wall_clock, orders.grace)
         self._journal = Journal(worker=orders.worker, fire=orders.fire, mode=orders.mode.name)
         self._book = Book()
         self._ring: Callable[[], None] = lambda: None
@@ -107,8 +107,7 @@ class Keeper:
         """Every tenth of a second: the task's timeout, the wall clock, the grace after a stop."""
         while True:
             await anyio.sleep(0.1)
-            running = self._pen.running()
-            kind = self._limits.kill(running[1] if running else None, time.monotonic())
+            kind = self._limits.kill(self._pen.running(), time.monotonic())
             if kind:
                 self._kill(kind, shift, group)
 

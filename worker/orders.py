@@ -24,6 +24,7 @@ class ModeOrders:
     version: int = 1
     max_attempts: int = 5
     timeout: float | None = 600.0
+    concurrency: int = 1
     side_effect: bool = False
     errors: str = "redacted"
     label: str = ""
@@ -32,6 +33,11 @@ class ModeOrders:
     backoff_cap: float = 300.0
     expected_seconds: float | None = None
     environment: dict[str, str] | None = None
+
+    @property
+    def kill_after(self) -> float | None:
+        """Seconds after which a task is ended from outside; where several run at a time the runner cancels it before."""
+        return self.timeout + 1.0 if self.timeout is not None and self.concurrency > 1 else self.timeout
 
     def secrets(self) -> dict[str, str]:
         """What of the environment the mode lists itself, and may be secret."""

@@ -10,6 +10,8 @@ BEFORE_ALL = (-(2**31) - 1, -1)
 _REWIND_SECONDS = 1.0
 _GROWTH = 4
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
+_CHUNK_TASKS = 125
 
 
 @dataclass(slots=True)
@@ -31,13 +33,12 @@ class Pace:
         if self.expected is not None:
             self.batch = self._fitting()
 
-    def learn(self, tasks: int, seconds: float, size: int) -> None:
-        """``tasks`` took ``seconds`` in all and had ``size`` bytes of payload."""
+    def learn(self, tasks: int, seconds: float) -> None:
+        """``tasks`` took ``seconds`` in all."""
         if not tasks:
             return
         each = seconds / tasks
         self._seconds = each if self._seconds is None else 0.5 * self._seconds + 0.5 * each
-        self._bytes = max(size / tasks, 0.8 * self._bytes)
         self.batch = min(self._fitting(), max(self.batch, 1) * _GROWTH)
 
     def _fitting(self) -> int:
@@ -45,8 +46,16 @@ class Pace:
         by_size = _MAX_BATCH_BYTES / max(self._bytes, 1.0)
         return int(max(1, min(by_time, by_size, self.batch_limit)))
 
-    def saw(self, rows: int, tasks: int, asked: int, last: tuple[int, int] | None) -> None:
-        """A claim of ``asked`` tasks found ``tasks`` in ``rows`` spans, the last of them at ``last``."""
+    @property
+    def chunk(self) -> int:
+        """How many payloads to read as one text: about a mebibyte of them, and never so many that no text could hold them."""
+        return int(max(1, min(_CHUNK_BYTES / max(self._bytes, 1.0), _CHUNK_TASKS)))
+
+    def saw(self, *, rows: int, tasks: int, asked: int, last: tuple[int, int] | None, size: int = 0) -> None:
+        """A claim of ``asked`` tasks found ``tasks`` in ``rows`` spans, the last at ``last``, ``size`` bytes in all."""
+        if tasks:
+            self._bytes = max(size / tasks, 0.8 * self._bytes)
+            self.batch = min(self.batch, self._fitting())
         self.locks = max(2, min(self.batch_limit, rows * 4 if tasks < asked else rows + rows // 8))
         self.mark = last if last is not None and tasks >= asked else BEFORE_ALL
 

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
-from stoker.worker.book import DONE, FAILED, Book, Entry
+from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
 from stoker.worker.capture import Ear
 from stoker.worker.orders import Orders
 from stoker.worker.slate import Slate, create
@@ -22,15 +22,31 @@ from stoker.worker.slate import Slate, create
 _CHUNK = 1 << 18
 _FRAME_BYTES = 1 << 20
 _TIMER_SLACK_SECONDS = 5.0
+_SEEN_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class Over:
+    """Tasks that are over: how many, the seconds all of them took, and the entries of those of which more was said."""
+
+    tasks: int = 0
+    seconds: float = 0.0
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, more: "Over") -> None:
+        """Count others in."""
+        self.tasks += more.tasks
+        self.seconds += more.seconds
+        self.entries = [*self.entries, *more.entries]
 
 
 @dataclass(slots=True)
 class Death:
-    """How a runner ended: "SIGKILL", "exit status 3"; the task it was running, if any; what it had finished till then."""
+    """How a runner ended: "SIGKILL", "exit status 3"; the tasks it was running, with the seconds; what was over till then."""
 
     how: str
-    entry: Entry | None
-    over: list[Entry]
+    running: list[tuple[Entry, float]]
+    over: Over
 
 
 @dataclass(slots=True)
@@ -53,13 +69,16 @@ class Pen:
     _out: int = -1
     _rest: bytes = b""
     _busy_seconds: float = 0.0
+    _ended: Over = field(default_factory=Over)
+    _taken_after: int = 0
+    _taken_at: float = 0.0
     _gone: anyio.Event = field(default_factory=anyio.Event)
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     def start(self) -> None:
         """Start a runner; ``ready`` or ``broken`` is set when it has looked at its handler."""
-        self.ready, self.broken, self.dead, self._rest = False, None, False, b""
-        self._busy_seconds, self._gone = 0.0, anyio.Event()
+        self.ready, self.broken, self.dead, self._rest, self._taken_after = False, None, False, b"", 0
+        self._busy_seconds, self._gone, self._ended = 0.0, anyio.Event(), Over()
         page = create()
         feed_end, self._feed = os.pipe()
         self._acks, acks_end = os.pipe()
@@ -82,7 +101,7 @@ class Pen:
                 os.close(descriptor)
         for descriptor in (self._feed, self._acks, self._out):
             os.set_blocking(descriptor, False)
-        self._ear = Ear(nonce, self.orders.output_limit, lambda: (slate.running() or (slate.finished, 0))[0])
+        self._ear = Ear(nonce, self.orders.output_limit, lambda: _current(slate))
         self.starts += 1
         os.write(self._feed, (json.dumps(self._hello(nonce)) + "\n").encode())
 
@@ -100,6 +119,8 @@ class Pen:
             "label": mode.label,
             "result_limit": self.orders.result_limit,
             "timer_seconds": timer,
+            "timeout": mode.timeout,
+            "concurrency": mode.concurrency,
         }
 
     async def attend(self) -> None:
@@ -116,43 +137,83 @@ class Pen:
         self._gone.set()
         self.wake()
 
-    async def feed(self, first: int, entries: list[Entry]) -> None:
-        """Hand over tasks; waits while the pipe is full, gives up when the runner is gone. In the order of the calls."""
-        runner = self.starts
+    async def feed(self, claim: Claim) -> None:
+        """Hand over a claim that the book has numbered; waits while the pipe is full, gives up when the runner is gone.
+
+        One frame for as many chunks as make a mebibyte: ``[first number, [[lo, hi, attempt], ...], [places to pass
+        over], [payload, ...]]``.
+        """
+        runner, start, texts = self.starts, 0, []
+        over = {*range(claim.passed), *claim.ahead}
         async with self._writing:
-            await self._write_frames(runner, first, entries)
+            stop, size = 0, 0
+            for chunk in claim.chunks:
+                stop, size = stop + chunk.tasks, size + len(chunk.payloads)
+                texts.append(chunk.payloads)
+                if size > _FRAME_BYTES or stop == claim.size:
+                    spans = [(lo, hi, spent + 1) for lo, hi, spent in claim.ids([(start, stop)])]
+                    skip = [place - start for place in range(start, stop) if place in over] if over else []
+                    head = json.dumps([claim.base + start, spans, skip])[:-1]
+                    frame = f"{head},[{','.join(texts)}]]".replace("\n", " ").replace("\r", " ")
+                    await self._write(runner, (frame + "\n").encode())
+                    start, size, texts = stop, 0, []
 
-    async def _write_frames(self, runner: int, first: int, entries: list[Entry]) -> None:
-        parts: list[str] = []
-        size, number = 0, first
-        for place, entry in enumerate(entries):
-            parts.append(f"[{entry.id},{entry.attempt},{entry.payload}]")
-            size += len(entry.payload)
-            if size > _FRAME_BYTES or place == len(entries) - 1:
-                frame = f"[{number},[{','.join(parts)}]]".replace("\n", " ").replace("\r", " ")
-                await self._write(runner, (frame + "\n").encode())
-                parts, size, number = [], 0, first + place + 1
-
-    def harvest(self) -> list[Entry]:
-        """Note in the book what the runner has finished, with times and output; the entries."""
+    def harvest(self) -> Over:
+        """Note in the book what the runner has finished, with times and output."""
         if self._slate is None or self._ear is None:
-            return []
+            return Over()
         finished, busy = self._slate.finished, self._slate.busy_seconds
         self._drain()
-        over = self.book.finish(finished)
-        unkept = [entry for entry in over if entry.seconds is None]
-        took = busy - self._busy_seconds - sum(entry.seconds or 0.0 for entry in over)
-        for entry in over:
-            entry.output = self._ear.take(entry.number)
-            entry.mean = max(took, 0.0) / len(unkept) if entry.seconds is None else entry.seconds
-        self._busy_seconds = busy
+        for number in self._ear.numbers():
+            if number <= finished and (found := self.book.find(number)):
+                claim, place = found
+                claim.entry(place).output = self._ear.take(number)
+        took, self._busy_seconds = busy - self._busy_seconds, busy
+        over, self._ended = self._ended, Over()
+        over.add(_sum_up(self.book.finish(finished), took))
         return over
 
-    def running(self) -> tuple[Entry, float] | None:
-        """The task that runs now and for how many seconds; None between tasks."""
-        at = self._slate.running() if self._slate and not self.dead else None
-        entry = self.book.find(at[0]) if at else None
-        return (entry, (time.monotonic_ns() - at[1]) / 1e9) if at and entry else None
+    def running(self) -> float | None:
+        """For how many seconds the task that runs longest has been running; None when none does."""
+        seconds = self._seconds()
+        return seconds[0] if seconds else None
+
+    def stuck(self) -> float:
+        """For how many seconds no task could be started, because others ran; 0 when one can be."""
+        seconds = self._seconds()
+        return seconds[-1] if len(seconds) == self.orders.mode.concurrency else 0.0
+
+    def take_back(self) -> list[tuple[Claim, int]]:
+        """Forbid the runner to start what it was fed and has not started; what it certainly will not start any more.
+
+        A task may be just starting while it is forbidden. So this is said in one call, and what it came to is seen in a
+        later one, when the runner has long seen it. What the runner itself passes over it says.
+        """
+        slate = self._slate
+        started = max((number for number, _ in self._running()), default=0)
+        if slate is None or not started:
+            return []
+        if self._taken_after != started:
+            slate.take(started + 1, self.book.next_number - 1)
+            self._taken_after, self._taken_at = started, time.monotonic()
+        if time.monotonic() - self._taken_at < _SEEN_SECONDS:
+            return []
+        numbers = range(started + 1, self.book.next_number)
+        return [found for number in numbers if (found := self.book.find(number))]
+
+    def _running(self) -> list[tuple[int, int]]:
+        """Numbers and starts (nanoseconds) of the tasks that run, the longest running first."""
+        if self._slate is None or self.dead:
+            return []
+        return [at for at in self._slate.running(self.orders.mode.concurrency) if self._is_open(at[0])]
+
+    def _is_open(self, number: int) -> bool:
+        found = self.book.find(number)
+        return found is not None and found[0].is_open(found[1])
+
+    def _seconds(self) -> list[float]:
+        now = time.monotonic_ns()
+        return [(now - started_at) / 1e9 for _, started_at in self._running()]
 
     async def retire(self, grace_seconds: float) -> None:
         """Tell an idle runner that there is no more, give it time to leave by itself, then end it and all below it."""
@@ -173,17 +234,24 @@ class Pen:
     def bury(self) -> Death:
         """What a dead runner leaves: its verdicts are in the book, the rest of what it was fed is unfed again."""
         child = self._require()
-        over = self.harvest()
-        at = self._slate.running() if self._slate else None
-        victim = self.book.find(at[0]) if at else None
-        if victim is not None and victim.said is not None:
-            over += self.book.finish(victim.number)
-            victim = None
-        if victim is not None and self._ear is not None:
-            victim.output = self._ear.take(victim.number)
+        over, victims = self.harvest(), []
+        now = time.monotonic_ns()
+        for number, started_at in self._slate.running(self.orders.mode.concurrency) if self._slate else []:
+            found = self.book.find(number)
+            if found is None or not found[0].is_open(found[1]):
+                continue
+            claim, place = found
+            entry = claim.entry(place)
+            entry.output = self._ear.take(number) if self._ear else None
+            if entry.said is None:
+                entry.said = FAILED
+                victims.append((entry, (now - started_at) / 1e9))
+            else:
+                over.tasks, over.entries = over.tasks + 1, [*over.entries, entry]
+            claim.end(place)
         self.book.take_back()
         self.close()
-        return Death(describe_exit(child.returncode), victim, over)
+        return Death(describe_exit(child.returncode), victims, over)
 
     def close(self) -> None:
         """Let the pipes and the page go."""
@@ -226,9 +294,13 @@ class Pen:
                 hear(data)
 
     def _drain(self) -> None:
-        for descriptor, hear in ((self._acks, self._hear_acks), (self._out, self._hear_output)):
-            while descriptor >= 0 and (data := _read(descriptor)):
-                hear(data)
+        while self._acks >= 0 and (data := _read(self._acks)):
+            self._hear_acks(data)
+        self._drain_output()
+
+    def _drain_output(self) -> None:
+        while self._out >= 0 and (data := _read(self._out)):
+            self._hear_output(data)
 
     def _hear_output(self, data: bytes) -> None:
         if self._ear is not None:
@@ -244,18 +316,54 @@ class Pen:
     def _note(self, message: list[Any]) -> None:
         match message:
             case ["done", number, result, label, seconds]:
-                if entry := self.book.find(number):
+                if entry := self._entry(number):
                     entry.said, entry.result, entry.label, entry.seconds = DONE, result, label, seconds
             case ["failed", number, kind, text, permanent, seconds]:
-                if entry := self.book.find(number):
+                if entry := self._entry(number):
                     entry.said, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
                     entry.is_permanent = permanent
+            case ["over", number, seconds] if found := self._find(number):
+                self._end(*found, number, seconds)
+            case ["back", number] if found := self._find(number):
+                found[0].give_back(found[1])
             case ["ready"]:
                 self.ready = True
             case ["broken", text]:
                 self.broken = text
             case _:
                 return
+
+    def _end(self, claim: Claim, place: int, number: int, seconds: float) -> None:
+        """A task of a runner that runs several at a time is over; its output came before this was said."""
+        self._drain_output()
+        entry = claim.entry(place)
+        entry.output = self._ear.take(number) if self._ear else None
+        claim.end(place)
+        claim.busy_seconds += seconds if entry.is_plain else 0.0
+        self._ended.add(Over(1, seconds, [entry]))
+
+    def _find(self, number: Any) -> tuple[Claim, int] | None:
+        return self.book.find(number) if isinstance(number, int) else None
+
+    def _entry(self, number: Any) -> Entry | None:
+        found = self._find(number)
+        return found[0].entry(found[1]) if found else None
+
+
+def _sum_up(finished: list[tuple[Claim, int, list[Entry]]], took: float) -> Over:
+    """What was finished, in ``took`` seconds: the tasks whose own time was not kept share what the others left of it."""
+    over = Over(sum(tasks for _, tasks, _ in finished), max(took, 0.0), [e for _, _, ended in finished for e in ended])
+    kept = [entry.seconds for entry in over.entries if entry.seconds is not None]
+    share = max(took - sum(kept), 0.0) / max(over.tasks - len(kept), 1)
+    for claim, tasks, ended in finished:
+        claim.busy_seconds += share * (tasks - sum(entry.seconds is not None for entry in ended))
+    return over
+
+
+def _current(slate: Slate) -> int:
+    """The task that printed what no mark claims: the one that runs, or the last."""
+    at = slate.running()
+    return at[0][0] if at else slate.finished
 
 
 def _read(descriptor: int) -> bytes | None:

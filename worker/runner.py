@@ -16,17 +16,15 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from stoker.worker.capture import Voice
+from stoker.worker.capture import MixedVoice, Voice
 from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
 WORTH_KEEPING_NS = 100_000_000
-_REARM_NS = 1_000_000_000
 _CHUNK = 1 << 20
 _KIND_LIMIT = 100
 
@@ -36,20 +34,32 @@ def main() -> None:
     feed, acks, page = (int(argument) for argument in sys.argv[1:4])
     lines = _lines(feed)
     hello = json.loads(next(lines))
-    voice = Voice(hello["nonce"])
+    voice = Voice(hello["nonce"]) if hello["concurrency"] == 1 else MixedVoice(hello["nonce"])
     sys.stdout = sys.stderr = voice
     try:
         handler = _find(hello["handler"], hello["folder"])
+        if hello["concurrency"] > 1 and not _is_async(handler):
+            raise TypeError(f"concurrency = {hello['concurrency']} needs an async handler, and {hello['handler']} is not")
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
-        _send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'], None, _secrets(hello))}"])
+        send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'], None, _secrets(hello))}"])
         return
-    _send(acks, ["ready"])
+    send(acks, ["ready"])
     gc.freeze()
-    Runner(hello, handler, acks, Slate(page), voice).work(lines)
+    _made(hello, handler, acks, Slate(page), voice).work(lines)
+
+
+def _made(hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: Voice) -> "Runner":
+    if not isinstance(voice, MixedVoice):
+        return Runner(hello, _synchronous(handler) if _is_async(handler) else handler, acks, slate, voice)
+    from stoker.worker.overlap import OverlappingRunner
+
+    return OverlappingRunner(hello, handler, acks, slate, voice)
 
 
 class Runner:
     """Runs tasks one after the other, in the order they are fed."""
+
+    REARM_NS = 1_000_000_000
 
     def __init__(
         self, hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: Voice
@@ -66,38 +76,59 @@ class Runner:
         self._slate = slate
         self._voice = voice
         self._armed_ns = 0
-        self._pid = os.getpid()
+        self._busy_ns = 0
+        self._is_forked = False
+        os.register_at_fork(after_in_child=self._note_fork)
 
     def work(self, lines: Iterator[bytes]) -> None:
-        """Run every task of every frame: ``[first number, [[id, attempt, payload], ...]]``."""
+        """Run every frame: ``[first number, [[lo, hi, attempt], ...], [places to pass over], [payload, ...]]``."""
         for line in lines:
-            first, tasks = json.loads(line)
-            for place, (task_id, attempt, payload) in enumerate(tasks):
-                task = Task(task_id, self._mode, payload, attempt, self._installation)
-                self._run(first + place, task, partial(_payload, line, place))
-            _send(self._acks, ["end", first + len(tasks) - 1])
+            number, spans, passed, payloads = json.loads(line)
+            tasks = ((task_id, attempt) for lo, hi, attempt in spans for task_id in range(lo, hi + 1))
+            turns: Any = enumerate(zip(tasks, payloads, strict=True))
+            if passed:
+                turns = [turn for turn in turns if turn[0] not in passed]
+            self._run(number, turns, line)
+            last = number + len(payloads) - 1
+            self._slate.finish(last, self._busy_ns)
+            self._send(["end", last])
+            self._disarm()
 
-    def _run(self, number: int, task: Task[Any], payload: Callable[[], Any]) -> None:
-        """Run one task; ``payload`` gives it anew, whatever the handler has done to it."""
-        started = time.monotonic_ns()
-        if started - self._armed_ns > _REARM_NS:
-            self._arm(started)
-        self._voice.number = number
-        self._slate.start(number, started)
-        try:
-            result = self._handler(task)
-            message = None if result is None else self._done(number, result)
-        except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
-            message = self._failed(number, error, payload())
-        if os.getpid() != self._pid:
-            os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
-        took = time.monotonic_ns() - started
-        if message is None and took > WORTH_KEEPING_NS:
-            message = ["done", number, None, None]
-        if message is not None:
-            _send(self._acks, [*message, took / 1e9])
-        self._voice.end_task()
-        self._slate.finish(number, took)
+    def _run(self, first: int, turns: Iterable[tuple[int, tuple[tuple[int, int], Any]]], line: bytes) -> None:
+        """Run the tasks of one frame. Between two quick ones the clock is read once, and nothing is called that waits."""
+        clock, slate, voice = time.monotonic_ns, self._slate, self._voice
+        started = clock()
+        for place, ((task_id, attempt), payload) in turns:
+            number = first + place
+            if started - self._armed_ns > self.REARM_NS:
+                self._arm(started)
+            voice.number = number
+            if not slate.start(number, started):
+                self._send(["back", number])
+                continue
+            try:
+                result = self._handler(Task(task_id, self._mode, payload, attempt, self._installation))
+                message = None if result is None else self._done(number, result)
+            except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
+                message = self._failed(number, error, payload_of(line, place))
+            if self._is_forked:
+                os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
+            ended = clock()
+            took = ended - started
+            self._busy_ns += took
+            if message is not None or took > WORTH_KEEPING_NS:
+                self._send([*(message or ("done", number, None, None)), took / 1e9])
+                ended = clock()
+            if voice.has_spoken:
+                voice.end_task()
+            slate.finish(number, self._busy_ns)
+            started = ended
+
+    def _note_fork(self) -> None:
+        self._is_forked = True
+
+    def _send(self, message: list[Any]) -> None:
+        send(self._acks, message)
 
     def _done(self, number: int, result: Any) -> list[Any]:
         from stoker.sql.payload import PayloadError, encode
@@ -117,8 +148,14 @@ class Runner:
     def _arm(self, now_ns: int) -> None:
         """A frozen keeper must not leave this running: the alarm's default action ends the process, also in C code."""
         if self._timer_seconds is not None:
-            signal.setitimer(signal.ITIMER_REAL, self._timer_seconds + _REARM_NS / 1e9)
+            signal.setitimer(signal.ITIMER_REAL, self._timer_seconds + self.REARM_NS / 1e9)
         self._armed_ns = now_ns
+
+    def _disarm(self) -> None:
+        """Nothing runs: who waits for work is not ended."""
+        if self._timer_seconds is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self._armed_ns = 0
 
 
 def _find(name: str, folder: str) -> Callable[[Task[Any]], Any]:
@@ -132,7 +169,12 @@ def _find(name: str, folder: str) -> Callable[[Task[Any]], Any]:
         raise TypeError(f"{name} is not callable")
     with contextlib.suppress(ValueError):
         inspect.signature(found).bind(object())
-    return _synchronous(found) if inspect.iscoroutinefunction(found) else found
+    handler: Callable[[Task[Any]], Any] = found
+    return handler
+
+
+def _is_async(handler: Callable[[Task[Any]], Any]) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 def _synchronous(handler: Callable[[Task[Any]], Any]) -> Callable[[Task[Any]], Any]:
@@ -147,9 +189,9 @@ def _secrets(hello: dict[str, Any]) -> dict[str, str]:
     return {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
 
 
-def _payload(frame: bytes, place: int) -> Any:
+def payload_of(frame: bytes, place: int) -> Any:
     """The payload as it was fed, whatever the handler has done to its own."""
-    return json.loads(frame)[1][place][2]
+    return json.loads(frame)[3][place]
 
 
 def _kind(error: BaseException) -> str:
@@ -185,8 +227,9 @@ def _lines(descriptor: int) -> Iterator[bytes]:
         yield from whole
 
 
-def _send(descriptor: int, message: list[Any]) -> None:
-    data = memoryview(json.dumps(message).encode() + b"\n")
+def send(descriptor: int, *messages: list[Any]) -> None:
+    """Write messages, a line each, whole."""
+    data = memoryview("".join(json.dumps(message) + "\n" for message in messages).encode())
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -17,6 +17,7 @@ from stoker.sql.settings import (
     Texts,
 )
 from stoker.sql.units import format_duration
+from stoker.worker.slate import MOST_AT_A_TIME
 
 MODE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _HANDLER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -56,6 +57,7 @@ class ModeSettings(Section):
     max_workers: CountOrNone = None
     weight: Annotated[float, Field(gt=0)] = 1.0
     timeout_seconds: LastingDurationOrNone = 600.0
+    concurrency: Annotated[int, Field(ge=1, le=MOST_AT_A_TIME)] = 1
     side_effect: bool = False
     errors: Literal["full", "redacted", "withheld"] = "redacted"
     env: Texts = ()
@@ -95,4 +97,11 @@ class ModeSettings(Section):
             found = "both" if self.handler else "neither"
             one = 'handler = "package.module:function" and command = ["program", "argument"]'
             raise ValueError(f"needs exactly one of {one}, has {found}")
+        return self
+
+    @model_validator(mode="after")
+    def _overlaps_where_it_can(self) -> Self:
+        if self.concurrency > 1 and (self.command or self.side_effect):
+            what = "a side effect is done one at a time" if self.side_effect else "a program is run one at a time a worker"
+            raise ValueError(f"concurrency = {self.concurrency} needs an async handler: {what}")
         return self

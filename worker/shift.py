@@ -10,19 +10,20 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from stoker.worker.book import FAILED, Book, Claim, Entry
+from stoker.worker.book import BACK, FAILED, Book, Claim
 from stoker.worker.command import CommandPen
-from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want
+from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want, settlement
 from stoker.worker.journal import Journal
-from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, Limits
+from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, TIMEOUT, Limits
 from stoker.worker.orders import Orders
 from stoker.worker.pace import Pace
-from stoker.worker.pen import Pen
+from stoker.worker.pen import Over, Pen
 from stoker.worker.verdict import charge, judge
 
 TICK_SECONDS = 0.1
 _SETTLE_WITHIN_SECONDS = 0.5
 _DRY_SECONDS = 0.1
+_STUCK_SECONDS = 0.5
 
 
 class Insist(Protocol):
@@ -65,7 +66,8 @@ class Shift:
         self._journal = journal
         self._bell = bell
         self._group = group
-        self._pace = Pace(orders.batch_time, orders.batch_limit, orders.mode.expected_seconds)
+        batch_time = orders.batch_time * orders.mode.concurrency
+        self._pace = Pace(batch_time, orders.batch_limit, orders.mode.expected_seconds)
         self._tally: Counter[str] = Counter()
         self._dry_until = 0.0
         self._version = orders.mode.version
@@ -79,12 +81,13 @@ class Shift:
             if self._limits.reason and (self._pen.dead or not self._pen.exists):
                 return
             self._count(self._pen.harvest())
+            self._give_back()
             settlements, want = self._due(), self._want()
             if settlements or want:
                 self._digest(settlements, want, await self._visit(desk, insist, settlements, want))
             await self._feed(desk, insist)
             if self._book.claims:
-                await (anyio.lowlevel.checkpoint() if self._due() or self._pen.dead else self._bell.wait())
+                await (anyio.lowlevel.checkpoint() if self._is_anything_due() or self._pen.dead else self._bell.wait())
             elif self._limits.reason or not await self._more_comes(desk, insist):
                 return
 
@@ -92,7 +95,7 @@ class Shift:
         """Settle what has a verdict, and give back the rest; the runner is gone."""
         if self._pen.exists:
             self._bury()
-        rest = [_parting(claim) for claim in self._book.claims]
+        rest = [settlement(claim, give_back=True) for claim in self._book.claims]
         if rest:
             self._digest(rest, None, await self._visit(desk, insist, rest, None))
 
@@ -119,52 +122,70 @@ class Shift:
     def _bury(self) -> None:
         death = self._pen.bury()
         self._count(death.over)
-        if death.entry:
-            charge(death.entry, self.killed_for, death.how, self._mode)
+        for entry, seconds in death.running:
+            if self.killed_for == TIMEOUT and seconds <= (self._mode.timeout or 0.0):
+                entry.verdict = BACK
+                continue
+            charge(entry, self.killed_for, death.how, self._mode)
             self.handled += 1
-            self._journal.say("runner ended", "warning", how=death.how, task=death.entry.id, why=self.killed_for or None)
+            self._journal.say("runner ended", "warning", how=death.how, task=entry.id, why=self.killed_for or None)
         self.killed_for = ""
 
-    def _count(self, over: list[Entry]) -> None:
+    def _count(self, over: Over) -> None:
         """Tasks that are over: judge the failed ones, and learn from all."""
-        for entry in over:
+        for entry in over.entries:
             if entry.verdict == FAILED:
                 judge(entry, self._mode)
-        self.handled += len(over)
-        self._pace.learn(len(over), sum(e.mean for e in over), sum(len(e.payload) for e in over))
+        self.handled += over.tasks
+        self._pace.learn(over.tasks, over.seconds)
 
     def _due(self) -> list[Settlement]:
         """What to settle now: claims that are over, and parts of others that have waited for half a second."""
-        now, found = time.monotonic(), []
-        for claim in self._book.claims:
-            if claim.is_over:
-                found.append(Settlement(claim, claim.entries))
-            elif claim.is_fed and now - claim.touched_at > _SETTLE_WITHIN_SECONDS:
-                over = [entry for entry in claim.entries if entry.verdict]
-                if over:
-                    found.append(Settlement(claim, over, left=[e for e in claim.entries if not e.verdict]))
-        return found
+        now = time.monotonic()
+        return [settlement(claim) for claim in self._book.claims if self._is_due(claim, now)]
+
+    def _is_anything_due(self) -> bool:
+        now = time.monotonic()
+        return any(self._is_due(claim, now) for claim in self._book.claims)
+
+    def _is_due(self, claim: Claim, now: float) -> bool:
+        waited = claim.is_fed and now - claim.touched_at > _SETTLE_WITHIN_SECONDS
+        return claim.is_over or (waited and claim.has_over)
+
+    def _give_back(self) -> None:
+        """Nothing waits here for a long task while others may be idle: what stands behind one goes back to the queue."""
+        if self._pen.stuck() < _STUCK_SECONDS:
+            return
+        unfed = [(claim, place) for claim in self._book.claims if not claim.is_fed for place in range(claim.size)]
+        for claim, place in (*self._pen.take_back(), *unfed):
+            claim.give_back(place)
 
     def _want(self) -> Want | None:
         """The next claim, if there is room for one: one batch with the runner, and one ahead of it when they are short."""
         running = [claim for claim in self._book.claims if not claim.is_over]
-        room = self._room(running)
+        tasks = sum(claim.open for claim in running)
+        room = self._room(tasks)
         if room <= 0 and not running:
             self.stop(CAP)
-        if self._limits.reason or not self._pen.ready or self._pen.dead or room <= 0 or len(running) > 1:
+        if self._limits.reason or not self._pen.ready or self._pen.dead or room <= 0:
             return None
-        alone, now = self._mode.side_effect, time.monotonic()
-        if running and (alone or self._pace.batch == 1 or now < self._dry_until):
+        alone, now, ahead = self._mode.side_effect, time.monotonic(), tasks >= self._mode.concurrency
+        if running and (now < self._dry_until or self._pen.stuck() >= _STUCK_SECONDS):
+            return None
+        if len(running) > self._mode.concurrency or (ahead and (alone or self._pace.batch == 1 or self._is_enough(tasks))):
             return None
         self._pace.rewind_if_due(now)
-        return new_want(self._pace, room, self._version, ahead=bool(running), alone=alone)
+        return new_want(self._pace, room, self._version, ahead=ahead, alone=alone)
 
-    def _room(self, running: list[Claim]) -> int:
-        """How many more tasks the cap allows."""
+    def _is_enough(self, held: int) -> bool:
+        """Whether a batch waits already."""
+        return held - self._mode.concurrency >= self._pace.batch
+
+    def _room(self, held: int) -> int:
+        """How many more tasks the cap allows, where ``held`` are claimed and not over."""
         if self._orders.task_cap is None:
             return self._orders.batch_limit
-        open_entries = sum(not entry.verdict for claim in running for entry in claim.entries)
-        return self._orders.task_cap - self.handled - open_entries
+        return self._orders.task_cap - self.handled - held
 
     async def _visit(self, desk: Desk, insist: Insist, settlements: list[Settlement], want: Want | None) -> Answer:
         tally = self._tally + Counter(e.label for s in settlements for e in s.entries if e.label is not None)
@@ -173,26 +194,32 @@ class Shift:
         return answer
 
     def _digest(self, settlements: list[Settlement], want: Want | None, answer: Answer) -> None:
-        for settlement in settlements:
-            self._close(settlement)
+        for settled in settlements:
+            self._close(settled)
         if answer.stale:
             self._journal.say("stale settlement", "warning", claims=len(answer.stale))
         if answer.stale or answer.fenced:
             self.stop(FENCED)
         if want is None:
             return
-        found = len(answer.claim.entries) if answer.claim else 0
-        self._pace.saw(answer.spans, found, want.batch, answer.last)
-        if answer.claim:
-            self._book.claims.append(answer.claim)
-        if found < want.batch:
+        found = answer.claim
+        tasks = found.size if found else 0
+        self._pace.saw(
+            rows=len(found.spans) if found else 0,
+            tasks=tasks,
+            asked=want.batch,
+            last=answer.last,
+            size=found.payload_size if found else 0,
+        )
+        if found:
+            self._book.claims.append(found)
+        if tasks < want.batch:
             self._dry_until = time.monotonic() + _DRY_SECONDS
 
-    def _close(self, settlement: Settlement) -> None:
-        claim = settlement.claim
-        if settlement.left:
-            claim.entries = list(settlement.left)
-            claim.step += 1
+    def _close(self, settled: Settlement) -> None:
+        claim = settled.claim
+        if settled.left:
+            claim.settle()
             claim.touched_at = time.monotonic()
         else:
             self._book.claims.remove(claim)
@@ -210,7 +237,8 @@ class Shift:
                     return
             if not self.handled and not self._book.fed:
                 self._group.start_soon(insist, desk.say_first_task)
-            self._group.start_soon(self._pen.feed, *self._book.feed(claim, time.monotonic()))
+            self._book.feed(claim, time.monotonic())
+            self._group.start_soon(self._pen.feed, claim)
 
     async def _more_comes(self, desk: Desk, insist: Insist) -> bool:
         """Nothing is held and the last claim was empty: is there more? An empty claim is not an empty queue."""
@@ -228,8 +256,3 @@ class Shift:
             return True
         self.stop(EMPTY)
         return False
-
-
-def _parting(claim: Claim) -> Settlement:
-    over = [entry for entry in claim.entries if entry.verdict]
-    return Settlement(claim, over, free=[entry for entry in claim.entries if not entry.verdict])

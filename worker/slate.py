@@ -1,8 +1,9 @@
 """The shared page on which a runner says what it is doing, without a system call, and which survives its death.
 
-Four 64-bit words: the number of the task that was started last, when that was (monotonic nanoseconds, which both
-processes share), how many tasks are finished, and the nanoseconds all of them took. Tasks are numbered from 1 in the
-order they are fed, and run in it.
+Words of 64 bits. Four stand first: how many tasks are finished, the nanoseconds they took, and the first and last
+number of the tasks that the keeper has taken back. Then come pairs, one for each task that may run at a time: its
+number, and when it was started (monotonic nanoseconds, which both processes share). Tasks are numbered from 1 in the
+order they are fed; a pair whose number is finished is idle.
 What is more than a plain success goes through the pipe before the task is counted as finished.
 """
 
@@ -10,8 +11,9 @@ import mmap
 import os
 import tempfile
 
-_STARTED, _STARTED_AT, _FINISHED, _BUSY = 0, 1, 2, 3
+_FINISHED, _BUSY, _TAKEN_FROM, _TAKEN_TO, _PAIRS = 0, 1, 2, 3, 4
 SIZE = mmap.PAGESIZE
+MOST_AT_A_TIME = (SIZE // 8 - _PAIRS) // 2
 
 
 def create() -> int:
@@ -32,15 +34,32 @@ class Slate:
         self._map = mmap.mmap(descriptor, SIZE)
         self._words = memoryview(self._map).cast("Q")
 
-    def start(self, number: int, now_ns: int) -> None:
-        """Say that task ``number`` starts, at ``now_ns`` of the monotonic clock."""
-        self._words[_STARTED_AT] = now_ns
-        self._words[_STARTED] = number
+    def start(self, number: int, now_ns: int, pair: int = 0) -> bool:
+        """Say that task ``number`` starts, at ``now_ns`` of the monotonic clock; False when it was taken back.
 
-    def finish(self, number: int, took_ns: int) -> None:
-        """Say that every task up to ``number`` is finished, and that the last one took ``took_ns``."""
-        self._words[_BUSY] += took_ns
+        Said first and looked at afterwards, as the keeper does it the other way round: one of them sees the other.
+        """
+        words = self._words
+        words[_PAIRS + 2 * pair + 1] = now_ns
+        words[_PAIRS + 2 * pair] = number
+        if words[_TAKEN_TO] >= number >= words[_TAKEN_FROM]:
+            words[_PAIRS + 2 * pair] = 0
+            return False
+        return True
+
+    def finish(self, number: int, busy_ns: int) -> None:
+        """Say that every task up to ``number`` is finished, and that all of them took ``busy_ns``."""
+        self._words[_BUSY] = busy_ns
         self._words[_FINISHED] = number
+
+    def leave(self, pair: int) -> None:
+        """Say that nothing runs in ``pair``, though the tasks before it may not be finished."""
+        self._words[_PAIRS + 2 * pair] = 0
+
+    def take(self, first: int, last: int) -> None:
+        """Take back the tasks from ``first`` to ``last``: none of them may start."""
+        self._words[_TAKEN_FROM] = first
+        self._words[_TAKEN_TO] = last
 
     @property
     def busy_seconds(self) -> float:
@@ -52,10 +71,14 @@ class Slate:
         """How many tasks are finished."""
         return self._words[_FINISHED]
 
-    def running(self) -> tuple[int, int] | None:
-        """The task that runs and when it started (nanoseconds), or None between tasks."""
-        started, at = self._words[_STARTED], self._words[_STARTED_AT]
-        return (started, at) if started > self._words[_FINISHED] else None
+    def running(self, pairs: int = 1) -> list[tuple[int, int]]:
+        """The tasks that run, with the times of their start (nanoseconds); the longest running first."""
+        found = []
+        for at in range(_PAIRS, _PAIRS + 2 * pairs, 2):
+            started_at, number = self._words[at + 1], self._words[at]
+            if number > self._words[_FINISHED]:
+                found.append((number, started_at))
+        return sorted(found, key=lambda pair: pair[1])
 
     def close(self) -> None:
         """Let the page go."""

@@ -13,9 +13,12 @@ from typing import Generic, TypeVar
 Payload = TypeVar("Payload")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Task(Generic[Payload]):
-    """One task in one attempt. A handler returns a JSON value (or None), or raises to fail the attempt."""
+    """One task in one attempt. A handler returns a JSON value (or None), or raises to fail the attempt.
+
+    Not frozen: making one would take longer than all else that the runner does for a quick task.
+    """
 
     id: int
     mode: str

@@ -1,7 +1,18 @@
--- A claim as claim_batch gave it, for a worker whose reply was lost. One row without an id: nothing was claimed, or it
+-- A claim as claim_batch gave it, for a worker whose reply was lost. One row without spans: nothing was claimed, or it
 -- was released since.
-select t.id, s.spent, t.max_attempts, t.payload::text as payload, t.priority, s.lo, s.hi as upto, s.lo as span
-from (select :token::uuid as token) as asked
-left join stoker.claims c using (token)
-left join lateral unnest(c.los, c.his, c.attempts) as s (lo, hi, spent) on true
-left join stoker.tasks t on t.id between s.lo and s.hi
+with batch as (
+    select los, his, attempts from stoker.claims where token = :token
+), spans as (
+    select s.lo, s.hi, sum(s.hi - s.lo + 1) over (order by s.nth) - (s.hi - s.lo + 1) as before
+    from batch b, unnest(b.los, b.his) with ordinality as s (lo, hi, nth)
+), chunks as (
+    select place / :chunk as chunk, count(*) as tasks, max(priority) as priority,
+           string_agg(coalesce(payload::text, 'null'), ',' order by place) as payloads,
+           case when count(max_attempts) > 0 then array_agg(max_attempts order by place) end as caps
+    from (select (s.before + t.id - s.lo)::integer as place, t.payload, t.max_attempts, t.priority
+          from spans s join stoker.tasks t on t.id between s.lo and s.hi) as placed
+    group by 1
+)
+select b.los, b.his, b.attempts, max(c.priority) over () as priority, c.tasks, c.payloads, c.caps
+from (select) as asked left join batch b on true left join chunks c on true
+order by c.chunk

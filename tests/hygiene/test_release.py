@@ -23,7 +23,7 @@ from stoker.sql.enqueue import Door, NewTask, enqueue_many
 from stoker.sql.target import Target
 
 CLAIM: dict[str, Any] = {
-    "mode": "m", "version": 1, "mark_priority": -(2**31) - 1, "mark_lo": -1, "locks": 9, "batch": 1, "lease": 60.0,
+    "mode": "m", "version": 1, "mark_priority": -(2**31) - 1, "mark_lo": -1, "locks": 9, "batch": 1, "chunk": 1, "lease": 60.0,
     "side_effect": False, "max_attempts": 3, "ahead": False, "dead_after": 60.0,
 }  # fmt: skip
 

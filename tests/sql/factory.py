@@ -23,14 +23,13 @@ from stoker.worker.pace import BEFORE_ALL
 class Row:
     """A row of claim_batch."""
 
-    id: int | None
-    attempts: int | None
-    max_attempts: int | None
-    payload: str | None
+    los: Sequence[int] | None
+    his: Sequence[int] | None
+    attempts: Sequence[int] | None
     priority: int | None
-    lo: int | None
-    upto: int | None
-    span: int | None
+    tasks: int | None
+    payloads: str | None
+    caps: Sequence[int | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Claimed:
 
     @property
     def ids(self) -> list[int]:
-        return sorted(row.id for row in self.rows if row.id is not None)
+        return sorted(task for lo, hi, _ in self.spans for task in range(lo, hi + 1))
 
     @property
     def is_fenced(self) -> bool:
@@ -50,12 +49,20 @@ class Claimed:
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
-        found = {(row.lo, row.upto, row.attempts) for row in self.rows if row.id is not None}
-        return sorted(found)  # type: ignore[arg-type]
+        """In the order they run. As many payloads came as there are ids."""
+        if not self.rows or self.rows[0].los is None:
+            return []
+        found = list(zip(self.rows[0].los, self.rows[0].his or (), self.rows[0].attempts or (), strict=True))
+        assert sum(row.tasks or 0 for row in self.rows) == sum(hi - lo + 1 for lo, hi, _ in found)
+        return found
+
+    @property
+    def payloads(self) -> list[Any]:
+        return [payload for row in self.rows for payload in json.loads(f"[{row.payloads or ''}]")]
 
     @property
     def mark(self) -> tuple[int, int]:
-        return max((row.priority, row.upto) for row in self.rows)  # type: ignore[return-value]
+        return self.rows[0].priority or 0, self.spans[-1][1]
 
 
 def open_fire(database: Database, lane: str = "main") -> int:
@@ -84,7 +91,7 @@ def claiming(worker: str, batch: int = 1, **changes: Any) -> dict[str, Any]:
     """The parameters of claim_batch, from the head of the queue unless told otherwise."""
     usual: dict[str, Any] = {
         "worker": worker, "token": str(uuid.uuid4()), "mode": "m", "version": 1, "mark_priority": BEFORE_ALL[0],
-        "mark_lo": BEFORE_ALL[1], "locks": batch, "batch": batch, "lease": 60.0, "side_effect": False,
+        "mark_lo": BEFORE_ALL[1], "locks": batch, "batch": batch, "chunk": 100, "lease": 60.0, "side_effect": False,
         "max_attempts": 3, "ahead": False, "dead_after": 60.0,
     }  # fmt: skip
     assert changes.keys() <= usual.keys()

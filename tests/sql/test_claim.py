@@ -178,7 +178,7 @@ def test_an_urgent_task_is_seen_after_the_mark_is_rewound(stoker: Database, conn
     fill(connection, 10, span=10)
     pace = Pace(batch_time=0.2, batch_limit=1000, expected=None, rewound_at=100.0)
     first = claim(stoker, worker, 2)
-    pace.saw(1, 2, 2, first.mark)
+    pace.saw(rows=1, tasks=2, asked=2, last=first.mark)
     (urgent,) = fill(connection, 1, priority=-1)
     assert claim(stoker, worker, mark_priority=pace.mark[0], mark_lo=pace.mark[1]).ids == [3]
     pace.rewind_if_due(100.9)
@@ -191,7 +191,7 @@ def test_an_empty_queue_gives_a_living_worker_exactly_one_empty_row(stoker: Data
     """So that an empty queue and a fence are told apart, and no claim is made of nothing."""
     claimed = claim(stoker, worker, 5)
     assert len(claimed.rows) == 1
-    assert claimed.rows[0].id is None
+    assert claimed.rows[0].los is None
     assert stoker.run("find_claim", token=claimed.token) == []
 
 

@@ -12,8 +12,8 @@ from tests.sql.proxy import REPLY, REQUEST, Proxy, proxied
 
 from stoker.sql.database import CommitUnknownError, Database
 from stoker.sql.target import Target
-from stoker.worker.book import DONE, RETRY, Claim
-from stoker.worker.desk import Answer, Desk, Settlement, Want
+from stoker.worker.book import RETRY, Claim
+from stoker.worker.desk import Answer, Desk, Settlement, Want, settlement
 from stoker.worker.pace import BEFORE_ALL
 
 Connection = psycopg.Connection[Any]
@@ -37,15 +37,14 @@ def desk(proxy: Proxy, fire: int) -> Iterator[Desk]:
 
 
 def want(batch: int) -> Want:
-    return Want(str(uuid.uuid4()), batch, batch, BEFORE_ALL, ahead=False, version=1)
+    return Want(str(uuid.uuid4()), batch, 100, batch, BEFORE_ALL, ahead=False, version=1)
 
 
 def taken(desk: Desk, batch: int) -> Claim:
     """A claim that was made, and of which every task is plainly done."""
     claim = desk.visit([], want(batch), {}).claim
     assert claim is not None
-    for entry in claim.entries:
-        entry.verdict = DONE
+    claim.end_before(claim.size)
     return claim
 
 
@@ -60,7 +59,7 @@ def visit_twice(desk: Desk, proxy: Proxy, lost: str, settlements: list[Settlemen
 
 def ids(answer: Answer) -> list[int]:
     assert answer.claim is not None
-    return [entry.id for entry in answer.claim.entries]
+    return [task for lo, hi, _ in answer.claim.spans for task in range(lo, hi + 1)]
 
 
 @BOTH
@@ -69,7 +68,7 @@ def test_a_settlement_and_a_claim_are_made_once(proxy: Proxy, desk: Desk, connec
     fill(connection, 6, span=6)
     claim = taken(desk, 2)
     wanted = want(2)
-    answer = visit_twice(desk, proxy, lost, [Settlement(claim, claim.entries)], wanted)
+    answer = visit_twice(desk, proxy, lost, [settlement(claim)], wanted)
     assert (answer.stale, answer.fenced, answer.last) == ((), False, (0, 4))
     assert ids(answer) == [3, 4]
     assert answer.claim is not None
@@ -82,12 +81,16 @@ def test_a_settlement_and_a_claim_are_made_once(proxy: Proxy, desk: Desk, connec
 def test_a_partial_settlement_is_made_once(proxy: Proxy, desk: Desk, connection: Connection, lost: str) -> None:
     """P2: its step tells whether it was."""
     fill(connection, 4, span=4)
-    claim = taken(desk, 4)
-    claim.entries[1].verdict, claim.entries[1].error_kind, claim.entries[1].delay = RETRY, "E", 60.0
-    answer = visit_twice(desk, proxy, lost, [Settlement(claim, claim.entries[:2], left=claim.entries[2:])], None)
+    claim = desk.visit([], want(4), {}).claim
+    assert claim is not None
+    retried = claim.entry(1)
+    retried.said, retried.error_kind, retried.delay = RETRY, "E", 60.0
+    claim.end_before(2)
+    answer = visit_twice(desk, proxy, lost, [settlement(claim)], None)
     assert answer.stale == ()
-    claim.step += 1
-    assert desk.visit([Settlement(claim, claim.entries[2:])], None, {}).stale == ()
+    claim.settle()
+    claim.end_before(4)
+    assert desk.visit([settlement(claim)], None, {}).stale == ()
     assert check(connection) == Counts(later=1, done=3)
     assert connection.execute("select done, retried from stoker.workers").fetchall() == [(3, 1)]
 
@@ -107,7 +110,7 @@ def test_a_settlement_beside_a_claim_of_nothing_is_no_fence(
     """An empty queue and a fence are told apart, also when the reply was lost."""
     fill(connection, 1)
     claim = taken(desk, 1)
-    answer = visit_twice(desk, proxy, lost, [Settlement(claim, claim.entries)], want(1))
+    answer = visit_twice(desk, proxy, lost, [settlement(claim)], want(1))
     assert answer == Answer()
     assert check(connection) == Counts(done=1)
 
@@ -119,7 +122,7 @@ def test_a_fence_after_a_lost_reply_is_seen(
     """P2: what was committed stands, what was not is not made good, and nothing can be claimed."""
     fill(connection, 2)
     claim = taken(desk, 1)
-    settlements, wanted = [Settlement(claim, claim.entries)], want(1)
+    settlements, wanted = [settlement(claim)], want(1)
     proxy.lose(lost)
     with pytest.raises(CommitUnknownError):
         desk.visit(settlements, wanted, {})

@@ -42,8 +42,8 @@ def test_any_accepted_payload_comes_back_exactly(
     """P1: through COPY and back through a claim; what is refused is NUL alone."""
     accepted = [payload for payload in payloads if is_accepted(payload)]
     ids = enqueue_many(connection, [NewTask("m", payload) for payload in accepted], Door())
-    rows = claim(stoker, worker, len(payloads)).rows
-    came = {row.id: json.loads(row.payload or "") for row in rows if row.id is not None}
+    claimed = claim(stoker, worker, len(payloads))
+    came = dict(zip(claimed.ids, claimed.payloads, strict=True))
     assert [repr(came[task]) for task in ids] == [repr(payload) for payload in accepted]
 
 

@@ -61,7 +61,7 @@ def numbered(name: str, schema: str) -> tuple[str, list[int]]:
     text = str(load(name, schema))
     if "%(" in load(name, "stoker"):
         text = re.sub(r"%%|%\((\w+)\)s", number, text)
-    return text, [_INTEGER if one in ("max_attempts", "count", "limit", "batch") else 0 for one in names]
+    return text, [_INTEGER if one in ("max_attempts", "count", "limit", "batch", "chunk") else 0 for one in names]
 
 
 @pytest.mark.parametrize("schema", ODD)

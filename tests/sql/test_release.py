@@ -220,7 +220,7 @@ def test_only_what_is_due_is_promoted(stoker: Database, connection: Connection, 
     assert connection.execute("select lo, hi, attempts, suspect from stoker.ready").fetchall() == [(2, 2, 1, False)]
     assert check(connection) == Counts(ready=1, later=2)
     claimed = claim(stoker, worker, 3)
-    assert [row.attempts for row in claimed.rows] == [1]
+    assert [spent for _, _, spent in claimed.spans] == [1]
     assert settle_plain(stoker, claimed)
     assert connection.execute("select attempt from stoker.outcomes").fetchall() == [(2,)]
 

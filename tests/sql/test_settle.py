@@ -252,7 +252,7 @@ def test_settling_and_claiming_in_one_pipeline_are_one_transaction(
         assert everything(connection) == before
     settled, claimed = stoker.flush(("settle_plain", settling_plain(held)), ("claim_batch", claiming(worker)))
     assert settled == [(uuid.UUID(held.token),)]
-    assert claimed[0][0] == 3
+    assert claimed[0][0] == [3]
     assert check(connection) == Counts(ready=1, claimed=2, done=1)
 
 

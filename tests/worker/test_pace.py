@@ -9,10 +9,10 @@ def test_batches_grow_until_they_last_their_time() -> None:
     sizes = []
     for _ in range(8):
         sizes.append(pace.batch)
-        pace.learn(pace.batch, pace.batch * 0.001, size=pace.batch * 10)
+        pace.learn(pace.batch, pace.batch * 0.001)
     assert sizes == [1, 4, 16, 64, 200, 200, 200, 200]
     for _ in range(20):
-        pace.learn(1, 30.0, size=10)
+        pace.learn(1, 30.0)
     assert pace.batch == 1
 
 
@@ -23,10 +23,10 @@ def test_a_measured_mode_starts_with_its_batch() -> None:
 
 
 def test_big_payloads_make_small_batches() -> None:
-    """Memory is bounded: a batch holds about eight mebibytes of payload."""
+    """Memory is bounded: a batch holds about eight mebibytes of payload, and one text about one."""
     pace = Pace(0.2, 1000, expected=1e-6)
-    pace.learn(10, 0.0, size=10 * 1024 * 1024)
-    assert pace.batch <= 8
+    pace.saw(rows=1, tasks=100, asked=100, last=(0, 100), size=50 * 1024 * 1024)
+    assert (pace.batch, pace.chunk) == (16, 2)
 
 
 def test_the_mark_moves_on_wraps_when_short_and_is_rewound_every_second() -> None:
