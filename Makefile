@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain clean
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-kinds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-memory: $(VENV)/.run ## one worker's memory
 
 bench-drain: $(VENV)/.run ## no-op tasks, 1 and 2 workers, beside the bare-SQL floor
 	$(BIN)/python -m bench.drain
+
+bench-kinds: $(VENV)/.run ## tasks enqueued singly, tasks that take time, async, programs beside xargs
+	$(BIN)/python -m bench.kinds
 
 clean: ## what can be made again; a running demo database is stopped first
 	-test -x $(BIN)/stoker && $(STOKER) db stop

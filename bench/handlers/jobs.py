@@ -25,3 +25,35 @@ def held(task: Any) -> None:
     stamped(task)
     while not (_HERE / "gate").exists():
         time.sleep(0.05)
+
+
+def everything(task: Any) -> dict[str, str]:
+    """Leave a result, a label and a line of output."""
+    print("done with", task.id)
+    return {"kind": "even" if task.id % 2 else "odd"}
+
+
+def one_ms(_task: Any) -> None:
+    """Sleep for a millisecond."""
+    time.sleep(0.001)
+
+
+def ten_ms(_task: Any) -> None:
+    """Sleep for ten."""
+    time.sleep(0.01)
+
+
+def mixed(task: Any) -> None:
+    """Of a hundred tasks one takes ten milliseconds, ten take one, and the others nothing."""
+    place = task.payload["n"] % 100
+    if place == 0:
+        time.sleep(0.01)
+    elif place <= 10:
+        time.sleep(0.001)
+
+
+async def ten_ms_async(_task: Any) -> None:
+    """Sleep for ten milliseconds, and let others go on."""
+    import asyncio  # not above: a bench of start-up uses this file too
+
+    await asyncio.sleep(0.01)
