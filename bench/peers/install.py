@@ -63,8 +63,6 @@ def is_new_enough(node_version: str) -> bool:
 
 
 def _node(folder: Path) -> str:
-    if shutil.which("npm") is None:
-        raise MissingError("npm is not installed")
     own = shutil.which("node")
     if own and is_new_enough(subprocess.run([own, "--version"], capture_output=True, text=True, check=False).stdout):
         return own
@@ -91,6 +89,8 @@ def _venv(home: Path, python: Path, packages: list[str]) -> None:
 
 
 def _npm(home: Path, packages: list[str]) -> None:
+    if shutil.which("npm") is None:
+        raise MissingError("Node's npm is not installed")
     _run(["npm", "install", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix", str(home), *packages])
 
 

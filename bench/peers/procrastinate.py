@@ -1,7 +1,7 @@
-"""Procrastinate: the asynchronous psycopg connector with a connection for each of ten concurrent jobs.
+"""Procrastinate: asynchronous jobs, ten at a time, with a connection for each.
 
-Documented in its docs/howto/production/concurrency.md: asynchronous tasks and ``concurrency``, with a pool that is not
-smaller. Of 1, 4, 10 and 25, ten was as quick as any. Finished jobs stay, its default: deleting them was not quicker.
+Documented in its docs/howto/concurrency.md and in ``App.run_worker_async``: ``concurrency`` for asynchronous jobs. Of 1, 4,
+10 and 25, ten was as quick as any. Finished jobs stay, its default: deleting them (``delete_jobs``) was not quicker.
 """
 
 from bench.peers.peer import Peer
