@@ -6,14 +6,14 @@ differ: a bulk call makes spans of 1,000 tasks, a call a task makes a span of on
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.peers import graphile_worker, ours, pg_boss, pgqueuer, procrastinate, theirs
 from bench.peers.install import FOLDER, MissingError, command, version
 from bench.peers.peer import Peer
-from bench.peers.verdict import Rates, best, ratios, worst
+from bench.peers.verdict import Rates, best, each_round, ratios, worst
 from bench.report import arguments, machine, progress, publish, table
 from bench.server import BenchError, Site, opened
 
@@ -130,7 +130,7 @@ def _table(taken: Taken, memory: dict[str, float], missing: dict[str, str]) -> s
         label = name if name in ours.TASKS else f"{name} {version(PEERS[name])}"
         figures = [f"{statistics.median(rates[workers]):,.0f}" for workers in POOLS]
         against = [
-            "" if name in ours.TASKS else f"{ratios(taken[kind], rates)[workers]:.1f}"
+            "" if name in ours.TASKS else _ranged(each_round(taken[kind], rates)[workers])
             for kind in ours.TASKS
             for workers in POOLS
         ]
@@ -138,6 +138,10 @@ def _table(taken: Taken, memory: dict[str, float], missing: dict[str, str]) -> s
     blank = [""] * (3 * len(POOLS) + 1)
     rows += [(f"{name}: not measured: {reason}", *blank) for name, reason in missing.items()]
     return table([*head, "MB a worker"], rows)
+
+
+def _ranged(each: Sequence[float]) -> str:
+    return f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
 
 
 def _pools(text: str) -> list[str]:

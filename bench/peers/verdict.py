@@ -7,13 +7,16 @@ Rates = Mapping[int, Sequence[float]]
 """Tasks a second, one a round, by number of workers."""
 
 
-def ratios(ours: Rates, theirs: Rates) -> dict[int, float]:
-    """By number of workers, how many times as quick we are."""
+def each_round(ours: Rates, theirs: Rates) -> dict[int, list[float]]:
+    """By number of workers, how many times as quick we were in each round; a peer that was not measured is not there."""
     return {
-        workers: median(a / b for a, b in zip(ours[workers], theirs[workers], strict=True))
-        for workers in ours
-        if ours[workers] and theirs[workers]
+        workers: [a / b for a, b in zip(ours[workers], theirs[workers], strict=True)] for workers in ours if theirs[workers]
     }
+
+
+def ratios(ours: Rates, theirs: Rates) -> dict[int, float]:
+    """By number of workers, the median of the rounds."""
+    return {workers: median(each) for workers, each in each_round(ours, theirs).items()}
 
 
 def worst(ours: Rates, peers: Iterable[Rates]) -> float | None:
