@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-kinds clean
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-kinds bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-drain: $(VENV)/.run ## no-op tasks, 1 and 2 workers, beside the bare-SQL f
 bench-kinds: $(VENV)/.run ## tasks enqueued singly, tasks that take time, async, programs beside xargs
 	$(BIN)/python -m bench.kinds
 
+bench-peers: $(VENV)/.run ## the same beside other queues, which it installs; not a part of make bench
+	$(BIN)/python -m bench.peers
+
 clean: ## what can be made again; a running demo database is stopped first
 	-test -x $(BIN)/stoker && $(STOKER) db stop
-	rm -rf $(VENV) $(AUDIT)/.stoker build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) bench/.peers $(AUDIT)/.stoker build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -4,6 +4,7 @@
     python -m bench.memory    what one worker holds in memory
     python -m bench.drain     no-op tasks beside the floor, in turn, and where a task's time goes
     python -m bench.kinds     tasks enqueued singly, tasks that take time, async, programs beside xargs
+    python -m bench.peers     the same beside other queues on PostgreSQL, which it installs
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;

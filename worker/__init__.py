@@ -14,10 +14,11 @@ no user code; the runner imports the handlers and nothing of the database.
     pace.py      how many tasks to take next, and from where on
     desk.py      its dealings with the database: claim, settle, give back
     pen.py       the runner it keeps: start, feed, hear, end
+    wire.py      the pipes to it; frames.py what goes in, over.py what is learned
     command.py   the same for a mode whose runner is the user's own program; listener.py hears it
     capture.py   what tasks print, task by task, bounded
 
-    runner.py    the runner: import the handler, run what is fed
+    runner.py    the runner: import the handler, run what is fed; overlap.py runs several at a time
     slate.py     the shared page on which a runner says what it does; it survives the runner
     verdict.py   what a failed attempt makes of its task
     redact.py    errors made fit to be stored

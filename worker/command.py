@@ -24,7 +24,7 @@ from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, s
 from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
 from stoker.worker.listener import Listener
 from stoker.worker.orders import Orders
-from stoker.worker.pen import Death, Over
+from stoker.worker.over import Death, Over
 from stoker.worker.redact import stored
 
 TRY_AGAIN = 75

@@ -1,6 +1,5 @@
 """The runner a keeper keeps: start it, feed it, hear it, end it, and know what it was doing when it died."""
 
-import contextlib
 import json
 import os
 import secrets
@@ -16,37 +15,14 @@ import anyio
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
 from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
 from stoker.worker.capture import Ear
+from stoker.worker.frames import frames
 from stoker.worker.orders import Orders
+from stoker.worker.over import Death, Over, sum_up
 from stoker.worker.slate import Slate, create
+from stoker.worker.wire import Wire
 
-_CHUNK = 1 << 18
-_FRAME_BYTES = 1 << 20
 _TIMER_SLACK_SECONDS = 5.0
 _SEEN_SECONDS = 0.05
-
-
-@dataclass(slots=True)
-class Over:
-    """Tasks that are over: how many, the seconds all of them took, and the entries of those of which more was said."""
-
-    tasks: int = 0
-    seconds: float = 0.0
-    entries: list[Entry] = field(default_factory=list)
-
-    def add(self, more: "Over") -> None:
-        """Count others in."""
-        self.tasks += more.tasks
-        self.seconds += more.seconds
-        self.entries = [*self.entries, *more.entries]
-
-
-@dataclass(slots=True)
-class Death:
-    """How a runner ended: "SIGKILL", "exit status 3"; the tasks it was running, with the seconds; what was over till then."""
-
-    how: str
-    running: list[tuple[Entry, float]]
-    over: Over
 
 
 @dataclass(slots=True)
@@ -64,10 +40,7 @@ class Pen:
     _child: Child | None = None
     _slate: Slate | None = None
     _ear: Ear | None = None
-    _feed: int = -1
-    _acks: int = -1
-    _out: int = -1
-    _rest: bytes = b""
+    _wire: Wire | None = None
     _busy_seconds: float = 0.0
     _ended: Over = field(default_factory=Over)
     _taken_after: int = 0
@@ -77,33 +50,30 @@ class Pen:
 
     def start(self) -> None:
         """Start a runner; ``ready`` or ``broken`` is set when it has looked at its handler."""
-        self.ready, self.broken, self.dead, self._rest, self._taken_after = False, None, False, b"", 0
+        self.ready, self.broken, self.dead, self._taken_after = False, None, False, 0
         self._busy_seconds, self._gone, self._ended = 0.0, anyio.Event(), Over()
-        page = create()
-        feed_end, self._feed = os.pipe()
-        self._acks, acks_end = os.pipe()
-        self._out, out_end = os.pipe()
         nonce = secrets.token_hex(8)
+        page = create()
+        slate = self._slate = Slate(page)
+        ear = self._ear = Ear(nonce, self.orders.output_limit, lambda: _current(slate))
+        wire = self._wire = Wire(self._note, ear.hear)
+        feed, messages, output = wire.open()
         try:
             self._child = spawn(
-                [sys.executable, "-P", "-m", "stoker.worker.runner", str(feed_end), str(acks_end), str(page)],
+                [sys.executable, "-P", "-m", "stoker.worker.runner", str(feed), str(messages), str(page)],
                 env=self.environment,
                 cwd=self.orders.folder,
                 stdin=subprocess.DEVNULL,
-                stdout=out_end,
-                stderr=out_end,
-                pass_fds=(feed_end, acks_end, page),
+                stdout=output,
+                stderr=output,
+                pass_fds=(feed, messages, page),
                 die_with_parent=True,
             )
-            slate = self._slate = Slate(page)
         finally:
-            for descriptor in (page, feed_end, acks_end, out_end):
+            for descriptor in (page, feed, messages, output):
                 os.close(descriptor)
-        for descriptor in (self._feed, self._acks, self._out):
-            os.set_blocking(descriptor, False)
-        self._ear = Ear(nonce, self.orders.output_limit, lambda: _current(slate))
         self.starts += 1
-        os.write(self._feed, (json.dumps(self._hello(nonce)) + "\n").encode())
+        wire.greet((json.dumps(self._hello(nonce)) + "\n").encode())
 
     def _hello(self, nonce: str) -> dict[str, Any]:
         mode = self.orders.mode
@@ -125,14 +95,15 @@ class Pen:
 
     async def attend(self) -> None:
         """Hear one runner until it is gone, and everything under it."""
-        child = self._require()
+        child, wire = self._child, self._wire
+        if child is None or wire is None:
+            raise RuntimeError("no runner was started")
         async with anyio.create_task_group() as group:
-            group.start_soon(self._listen, self._acks, self._hear_acks)
-            group.start_soon(self._listen, self._out, self._hear_output)
+            group.start_soon(wire.listen)
             await child.wait()
             group.cancel_scope.cancel()
         end_strays()
-        self._drain()
+        wire.drain()
         self.dead = True
         self._gone.set()
         self.wake()
@@ -140,37 +111,27 @@ class Pen:
     async def feed(self, claim: Claim) -> None:
         """Hand over a claim that the book has numbered; waits while the pipe is full, gives up when the runner is gone.
 
-        One frame for as many chunks as make a mebibyte: ``[first number, [[lo, hi, attempt], ...], [places to pass
-        over], [payload, ...]]``.
+        In the order of the calls.
         """
-        runner, start, texts = self.starts, 0, []
-        over = {*range(claim.passed), *claim.ahead}
+        wire, runner = self._wire, self.starts
         async with self._writing:
-            stop, size = 0, 0
-            for chunk in claim.chunks:
-                stop, size = stop + chunk.tasks, size + len(chunk.payloads)
-                texts.append(chunk.payloads)
-                if size > _FRAME_BYTES or stop == claim.size:
-                    spans = [(lo, hi, spent + 1) for lo, hi, spent in claim.ids([(start, stop)])]
-                    skip = [place - start for place in range(start, stop) if place in over] if over else []
-                    head = json.dumps([claim.base + start, spans, skip])[:-1]
-                    frame = f"{head},[{','.join(texts)}]]".replace("\n", " ").replace("\r", " ")
-                    await self._write(runner, (frame + "\n").encode())
-                    start, size, texts = stop, 0, []
+            for frame in frames(claim):
+                if wire is not None:
+                    await wire.write(frame, lambda: not self.dead and self.starts == runner)
 
     def harvest(self) -> Over:
         """Note in the book what the runner has finished, with times and output."""
-        if self._slate is None or self._ear is None:
+        if self._slate is None or self._ear is None or self._wire is None:
             return Over()
         finished, busy = self._slate.finished, self._slate.busy_seconds
-        self._drain()
+        self._wire.drain()
         for number in self._ear.numbers():
             if number <= finished and (found := self.book.find(number)):
                 claim, place = found
                 claim.entry(place).output = self._ear.take(number)
         took, self._busy_seconds = busy - self._busy_seconds, busy
         over, self._ended = self._ended, Over()
-        over.add(_sum_up(self.book.finish(finished), took))
+        over.add(sum_up(self.book.finish(finished), took))
         return over
 
     def running(self) -> float | None:
@@ -219,9 +180,8 @@ class Pen:
         """Tell an idle runner that there is no more, give it time to leave by itself, then end it and all below it."""
         if self._child is None:
             return
-        if self._feed >= 0:
-            os.close(self._feed)
-            self._feed = -1
+        if self._wire is not None:
+            self._wire.hang_up()
         with anyio.move_on_after(grace_seconds if self.running() is None else 0):
             await self._gone.wait()
         await end_tree(self._child, grace_seconds=grace_seconds)
@@ -233,7 +193,7 @@ class Pen:
 
     def bury(self) -> Death:
         """What a dead runner leaves: its verdicts are in the book, the rest of what it was fed is unfed again."""
-        child = self._require()
+        how = describe_exit(self._child.returncode if self._child else None)
         over, victims = self.harvest(), []
         now = time.monotonic_ns()
         for number, started_at in self._slate.running(self.orders.mode.concurrency) if self._slate else []:
@@ -251,69 +211,23 @@ class Pen:
             claim.end(place)
         self.book.take_back()
         self.close()
-        return Death(describe_exit(child.returncode), victims, over)
+        return Death(how, victims, over)
 
     def close(self) -> None:
         """Let the pipes and the page go."""
-        for descriptor in (self._feed, self._acks, self._out):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._feed = self._acks = self._out = -1
+        if self._wire is not None:
+            self._wire.close()
         if self._slate is not None:
             self._slate.close()
-        self._slate = self._child = self._ear = None
+        self._slate = self._child = self._ear = self._wire = None
 
     @property
     def exists(self) -> bool:
         """Whether a runner was started and not buried."""
         return self._child is not None
 
-    def _require(self) -> Child:
-        if self._child is None:
-            raise RuntimeError("no runner was started")
-        return self._child
-
-    async def _write(self, runner: int, data: bytes) -> None:
-        view = memoryview(data)
-        while view and not self.dead and self.starts == runner and self._feed >= 0:
-            try:
-                view = view[os.write(self._feed, view) :]
-            except BlockingIOError:
-                with anyio.move_on_after(0.1):
-                    await anyio.wait_writable(self._feed)
-            except BrokenPipeError:
-                return
-
-    async def _listen(self, descriptor: int, hear: Callable[[bytes], None]) -> None:
-        while True:
-            await anyio.wait_readable(descriptor)
-            data = _read(descriptor)
-            if data == b"":
-                return
-            if data:
-                hear(data)
-
-    def _drain(self) -> None:
-        while self._acks >= 0 and (data := _read(self._acks)):
-            self._hear_acks(data)
-        self._drain_output()
-
-    def _drain_output(self) -> None:
-        while self._out >= 0 and (data := _read(self._out)):
-            self._hear_output(data)
-
-    def _hear_output(self, data: bytes) -> None:
-        if self._ear is not None:
-            self._ear.hear(data)
-
-    def _hear_acks(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                self._note(json.loads(line))
-        self.wake()
-
     def _note(self, message: list[Any]) -> None:
+        self.wake()
         match message:
             case ["done", number, result, label, seconds]:
                 if entry := self._entry(number):
@@ -335,7 +249,8 @@ class Pen:
 
     def _end(self, claim: Claim, place: int, number: int, seconds: float) -> None:
         """A task of a runner that runs several at a time is over; its output came before this was said."""
-        self._drain_output()
+        if self._wire is not None:
+            self._wire.drain_output()
         entry = claim.entry(place)
         entry.output = self._ear.take(number) if self._ear else None
         claim.end(place)
@@ -350,25 +265,7 @@ class Pen:
         return found[0].entry(found[1]) if found else None
 
 
-def _sum_up(finished: list[tuple[Claim, int, list[Entry]]], took: float) -> Over:
-    """What was finished, in ``took`` seconds: the tasks whose own time was not kept share what the others left of it."""
-    over = Over(sum(tasks for _, tasks, _ in finished), max(took, 0.0), [e for _, _, ended in finished for e in ended])
-    kept = [entry.seconds for entry in over.entries if entry.seconds is not None]
-    share = max(took - sum(kept), 0.0) / max(over.tasks - len(kept), 1)
-    for claim, tasks, ended in finished:
-        claim.busy_seconds += share * (tasks - sum(entry.seconds is not None for entry in ended))
-    return over
-
-
 def _current(slate: Slate) -> int:
     """The task that printed what no mark claims: the one that runs, or the last."""
     at = slate.running()
     return at[0][0] if at else slate.finished
-
-
-def _read(descriptor: int) -> bytes | None:
-    """What can be read now; b"" at the end, None when there is nothing yet."""
-    try:
-        return os.read(descriptor, _CHUNK)
-    except BlockingIOError:
-        return None

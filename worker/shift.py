@@ -16,8 +16,9 @@ from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want, settlem
 from stoker.worker.journal import Journal
 from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, TIMEOUT, Limits
 from stoker.worker.orders import Orders
+from stoker.worker.over import Over
 from stoker.worker.pace import Pace
-from stoker.worker.pen import Over, Pen
+from stoker.worker.pen import Pen
 from stoker.worker.verdict import charge, judge
 
 TICK_SECONDS = 0.1
