@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated, Any, Optional
 
@@ -68,13 +69,16 @@ def fire(
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
     """
-    from stoker.orchestrator.fire import Asked, Fire
+    from stoker.orchestrator.launchers.local import LocalLauncher
 
     session: Session = context.obj
     if not 0 < len(lane) <= _LANE_LENGTH:
         raise UsageError(f"a lane is a name of 1 to {_LANE_LENGTH} characters")
-    asked = Asked(lane, reason, _known(session, mode))
-    ended = Fire(session.database, session.config, os.environ, asked).run()
+    with closing(LocalLauncher(os.environ)) as launcher:
+        from stoker.orchestrator.fire import Asked, Fire
+
+        asked = Asked(lane, reason, _known(session, mode))
+        ended = Fire(session.database, session.config, os.environ, asked, launcher).run()
     if ended.refusal is not None:
         _print({"fire": ended.fire, "refused": ended.refusal}, f"fire {ended.fire} refused: {ended.refusal}", as_json)
         raise typer.Exit(REFUSED if exit_code else 0)
