@@ -7,7 +7,7 @@ import subprocess
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO
 
 import anyio
@@ -45,7 +45,7 @@ Stream = int | IO[bytes] | None
 class Reaped(ABC):
     """A child of this process. Whoever lets it go while it lives gives it up: it is a stray from then on."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_pidfd")
     _pidfd: int
 
     @property
@@ -104,8 +104,8 @@ class Child(Reaped):
     """A process that was started here."""
 
     popen: subprocess.Popen[bytes]
-    identity: Identity | None = None
-    _pidfd: int = field(default=-1)
+    identity: Identity | None
+    _pidfd: int
 
     @property
     def pid(self) -> int:

@@ -55,7 +55,7 @@ class LocalLauncher:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.log: Callable[[str, str, dict[str, Any]], None] = lambda event, level, facts: None
+        self.log: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
         self._environ = {name: environ[name] for name in KEEPER_ENVIRONMENT if name in environ}
         self._template: Template | None = None
         with contextlib.suppress(TemplateError):
@@ -84,7 +84,7 @@ class LocalLauncher:
 
     def _forked(self, tags: Mapping[str, str]) -> Forked | None:
         try:
-            return self._template and self._template.fork(tags)
+            return None if self._template is None else self._template.fork(tags)
         except TemplateError:
             self.close()
             return None
