@@ -135,39 +135,45 @@ def serve(descriptor: int, work: Callable[[], None]) -> None:
 
 
 def _forked(message: bytes, descriptors: list[int], work: Callable[[], None]) -> bytes:
-    """The pid of a new process whose parent has ended; empty of digits when there is none to be had."""
+    """The pid of a new process whose parent has ended; no digits when there is none to be had."""
+    tags = json.loads(message)
     hear, tell = os.pipe()
-    first = os.fork()
-    if first == 0:
-        _end_between(message, descriptors, tell, work)
-    os.waitpid(first, 0)
-    os.close(tell)
-    answer = os.read(hear, _MESSAGE_BYTES)
-    os.close(hear)
+    try:
+        between = os.fork()
+        if between == 0:
+            _end_between(tags, descriptors, tell, work)
+        os.waitpid(between, 0)
+    except OSError:
+        return b"none"
+    finally:
+        os.close(tell)
+        answer = os.read(hear, _MESSAGE_BYTES)
+        os.close(hear)
     return answer or b"none"
 
 
-def _end_between(message: bytes, descriptors: list[int], tell: int, work: Callable[[], None]) -> NoReturn:
+def _end_between(tags: dict[str, str], descriptors: list[int], tell: int, work: Callable[[], None]) -> NoReturn:
     """The process between the template and the new one: it ends, and the new one goes to the subreaper."""
     try:
-        forked = os.fork()
-        if forked == 0:
-            os.close(tell)
-            _become(json.loads(message), descriptors, work)
-        os.write(tell, str(forked).encode())
+        if os.fork() == 0:
+            _become(tags, descriptors, tell, work)
     finally:
         os._exit(0)
 
 
-def _become(tags: dict[str, str], descriptors: list[int], work: Callable[[], None]) -> NoReturn:
-    """In the new process: a session, streams and tags of its own, nothing else; then the work, and the end."""
+def _become(tags: dict[str, str], descriptors: list[int], tell: int, work: Callable[[], None]) -> NoReturn:
+    """In the new process: a session, tags and streams of its own, nothing else; then the work, and the end.
+
+    It is told of only when nobody can take it for a part of the template any more, which may be killed from then on.
+    """
     status = 1
     try:
         os.setsid()
+        _tag(tags)
+        os.write(tell, str(os.getpid()).encode())
         for number, descriptor in zip((0, 2), descriptors, strict=True):
             os.dup2(descriptor, number)
         os.closerange(3, _DESCRIPTORS)
-        _tag(tags)
         work()
         status = 0
     except SystemExit as error:
