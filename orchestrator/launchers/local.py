@@ -50,16 +50,17 @@ class LocalWorker:
 class LocalLauncher:
     """Starts keepers as children, forked from a template where that can be, which takes a tenth of the time.
 
-    The template is started with the launcher and imports while the orchestrator decides; ``close`` ends it. ``log`` gets
-    each of the keepers' log lines as (event, level, facts).
+    Where there is a processor to spare the template is started at once, and imports while the orchestrator decides; else
+    with the first worker. ``close`` ends it. ``log`` gets each of the keepers' log lines as (event, level, facts).
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.log: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
         self._environ = {name: environ[name] for name in KEEPER_ENVIRONMENT if name in environ}
         self._template: Template | None = None
-        with contextlib.suppress(TemplateError):
-            self._template = Template.start([*_PYTHON, "stoker.worker.template"], self._environ, _TAGS)
+        self._has_template_to_try = True
+        if (os.cpu_count() or 1) > 1:
+            self._try_template()
 
     def start(self, orders: Orders) -> LocalWorker:
         """Start one worker; raises OSError when the machine has no process to give."""
@@ -82,10 +83,18 @@ class LocalLauncher:
         if template is not None:
             template.close()
 
+    def _try_template(self) -> None:
+        self._has_template_to_try = False
+        with contextlib.suppress(TemplateError):
+            self._template = Template.start([*_PYTHON, "stoker.worker.template"], self._environ, _TAGS)
+
     def _forked(self, tags: Mapping[str, str]) -> Forked | None:
+        if self._has_template_to_try:
+            self._try_template()
         try:
             return None if self._template is None else self._template.fork(tags)
-        except TemplateError:
+        except TemplateError as error:
+            self.log("template lost", "debug", {"reason": str(error)})
             self.close()
             return None
 
