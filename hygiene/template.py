@@ -118,6 +118,7 @@ class Template:
         """End it, and reap it. What it forked stays."""
         self._socket.close()
         kill_tree_now(self._child)
+        self._child.close()
 
 
 def serve(descriptor: int, work: Callable[[], None]) -> None:
