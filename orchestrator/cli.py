@@ -19,10 +19,8 @@ def main() -> None:
     if any(_is_no_text(argument) for argument in sys.argv):
         sys.stderr.write("stoker: an argument is not UTF-8\n")
         sys.exit(USAGE)
-    from stoker.orchestrator.commands import app
-
     try:
-        app()
+        _run(sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
@@ -35,6 +33,19 @@ def main() -> None:
         sys.exit(code)
     finally:
         _let_readers_go()
+
+
+def _run(words: list[str]) -> None:
+    """A plain fire goes the short way, everything else through the full command line."""
+    from stoker.orchestrator import fire_command
+    from stoker.orchestrator.session import Session
+
+    options = fire_command.read(words)
+    if options is not None:
+        sys.exit(fire_command.run(Session(options.config), options))
+    from stoker.orchestrator.commands import app
+
+    app()
 
 
 def _let_readers_go() -> None:
