@@ -123,8 +123,8 @@ class Template:
 
 def serve(descriptor: int, work: Callable[[], None]) -> None:
     """Fork, for each message on the socket, a process that does ``work``; until the socket ends. Called by the template."""
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # so that nobody writes to what all share
+    gc.enable()
     with socket.socket(fileno=descriptor) as asked:
         while True:
             message, descriptors, *_ = socket.recv_fds(asked, _MESSAGE_BYTES, 2)

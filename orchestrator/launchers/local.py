@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
+from stoker.hygiene.process import Child, become_subreaper, describe_exit, end_strays, end_tree, spawn
 from stoker.hygiene.template import Forked, Template, TemplateError
 from stoker.worker.orders import Orders
 
@@ -59,6 +59,7 @@ class LocalLauncher:
         self._environ = {name: environ[name] for name in KEEPER_ENVIRONMENT if name in environ}
         self._template: Template | None = None
         self._has_template_to_try = True
+        become_subreaper()
         if (os.cpu_count() or 1) > 1:
             self._try_template()
 

@@ -67,7 +67,16 @@ def test_a_fire_imports_what_it_needs_and_no_more(project: Project, tmp_path: Pa
 
 def test_the_template_of_keepers_imports_what_a_keeper_needs_and_no_more() -> None:
     """Every keeper pays for it in memory, and a fire in processor time."""
-    assert_kept(after("import stoker.worker.template"), TEMPLATE)
+    import_all = """
+import stoker.hygiene.template
+stoker.hygiene.template.serve = lambda *_: None
+import sys; sys.argv[1:] = ["3"]
+import stoker.worker.template
+stoker.worker.template.main()
+"""
+    found = after(import_all)
+    assert {"stoker.worker.shift", "stoker.sql.database", "anyio._backends._asyncio"} <= found
+    assert_kept(found, TEMPLATE)
 
 
 def test_a_runner_imports_what_it_needs_and_no_more() -> None:
