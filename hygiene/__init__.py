@@ -8,6 +8,7 @@ note.py      the facts of a note, gathered inside that transaction
 
 identity.py  who a process is; never a bare pid
 process.py   the one door through which processes are started
+template.py  a process that others are forked from, which saves them their imports
 ending.py    how a whole tree is ended; kinship.py who descends from whom
 ghosts.py    processes whose owner is gone
 """

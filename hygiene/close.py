@@ -81,7 +81,7 @@ def close_stranded(database: Database, terms: Terms, lane: str | None = None) ->
 def _empty(database: Database, fire: int, closer: str, terms: Terms, pause: Callable[[float], None]) -> bool:
     """Wait, a lease at the longest each, until no worker of the fire is left; False when the closing was taken over."""
     renewed = time.monotonic()
-    while True:
+    while living_workers(database, fire):
         judged = leases_are_judged(database, terms.worker_lease)
         list(
             release_lost(
@@ -99,6 +99,7 @@ def _empty(database: Database, fire: int, closer: str, terms: Terms, pause: Call
                 return False
             renewed = time.monotonic()
         pause(0.2)
+    return True
 
 
 def _write(tx: Transaction, fire: int, closer: str, terms: Terms) -> bool:

@@ -47,6 +47,8 @@ def reap(workers: Collection[str], installation: str, grace_seconds: float) -> l
     """
     wanted, ended = set(workers), dict[tuple[int, int], Ghost]()
     forced = time.monotonic() + grace_seconds
+    if not wanted:
+        return []
     while True:
         living = {(ghost.pid, ghost.start_ticks): ghost for ghost in _tagged(installation) if ghost.worker in wanted}
         now = time.monotonic()

@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO
 
 import anyio
@@ -18,6 +19,7 @@ from stoker.hygiene.kinship import descendants
 __all__ = [
     "STATUS_LOST",
     "Child",
+    "Reaped",
     "TreeEnd",
     "become_subreaper",
     "descendants",
@@ -40,34 +42,36 @@ if _prctl is not None:
 Stream = int | IO[bytes] | None
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
-class Child:
-    """A process that was started here. Whoever lets it go while it lives gives it up: it is a stray from then on."""
+class Reaped(ABC):
+    """A child of this process. Whoever lets it go while it lives gives it up: it is a stray from then on."""
 
-    popen: subprocess.Popen[bytes]
-    identity: Identity | None = None
-    _pidfd: int = field(default=-1)
+    __slots__ = ("__weakref__", "_pidfd")
+    _pidfd: int
 
     @property
+    @abstractmethod
     def pid(self) -> int:
         """Its pid; still its own as long as it was not reaped."""
-        return self.popen.pid
 
     @property
+    @abstractmethod
     def returncode(self) -> int | None:
         """Exit status, or minus the signal; None while it lives or was not looked at."""
-        return self.popen.returncode
+
+    @abstractmethod
+    def _record(self, code: int | None) -> None:
+        """Keep the exit status."""
 
     def poll(self) -> int | None:
         """Look, and reap it if it has ended. ``STATUS_LOST`` where Popen.poll would answer 0 for a status it never saw."""
-        if self.popen.returncode is None:
+        if self.returncode is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                self.popen.returncode = STATUS_LOST
+                self._record(STATUS_LOST)
             else:
-                self.popen.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.popen.returncode
+                self._record(os.waitstatus_to_exitcode(status) if pid else None)
+        return self.returncode
 
     async def wait(self) -> int:
         """Wait for its end, and reap it. One waiter at a time; cancelled (``anyio.move_on_after``), it leaves it as it is."""
@@ -79,6 +83,11 @@ class Child:
         self.close()
         return code
 
+    def terminate(self) -> None:
+        """TERM, if it lives: its pid is its own until it is reaped."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
     def close(self) -> None:
         """Let the pidfd go. Not before a waiter has woken: a closed descriptor wakes nobody."""
         if self._pidfd >= 0:
@@ -88,6 +97,38 @@ class Child:
     def __del__(self) -> None:
         """A child that nobody waited for leaves no descriptor behind."""
         self.close()
+
+
+@dataclass(slots=True, eq=False)
+class Child(Reaped):
+    """A process that was started here."""
+
+    popen: subprocess.Popen[bytes]
+    identity: Identity | None
+    _pidfd: int
+
+    @property
+    def pid(self) -> int:
+        """Its pid; still its own as long as it was not reaped."""
+        return self.popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, or minus the signal; None while it lives or was not looked at."""
+        return self.popen.returncode
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """The pipe to its standard input, if there is one."""
+        return self.popen.stdin
+
+    @property
+    def stderr(self) -> IO[bytes] | None:
+        """The pipe from its standard error, if there is one."""
+        return self.popen.stderr
+
+    def _record(self, code: int | None) -> None:
+        self.popen.returncode = code
 
 
 def spawn(
@@ -122,7 +163,7 @@ def spawn(
             start_new_session=True,
             preexec_fn=_Preparation(os.getpid(), die_with_parent),
         )
-        child = Child(popen, of(popen.pid), _open_pidfd(popen.pid))
+        child = Child(popen, of(popen.pid), open_pidfd(popen.pid))
         owned[child.pid] = child
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -153,7 +194,8 @@ def _keep_exit_statuses() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
-def _open_pidfd(pid: int) -> int:
+def open_pidfd(pid: int) -> int:
+    """A descriptor that becomes readable when ``pid``, a child, has ended; -1 where there is none to be had."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -1,6 +1,7 @@
 """The section of config.toml that belongs to this room: [hygiene]."""
 
-from stoker.sql.settings import LastingDuration, Section
+from stoker.sql.section import Section
+from stoker.sql.settings import LastingDuration
 
 
 class HygieneSettings(Section):

@@ -11,6 +11,7 @@ progress.py    what a person sees while a fire runs
 
 config.py      composes every room's settings from config.toml, the environment and flags
 logs.py        structlog: human on a terminal, JSON elsewhere
-cli.py         the command line; cli_*.py hold its groups
+cli.py         the command line: commands.py puts it together, cli_*.py hold its groups
+fire_command.py  a plain `stoker fire`, without what the command line is built with
 doctor.py      what is wrong here, and what to do
 """

@@ -59,6 +59,7 @@ class Barrier:
                         if self.ended == NORMAL and (worker := self._start(each)):
                             pool.start_soon(self._attend, worker)
                             await anyio.lowlevel.checkpoint()
+                    self.launcher.close()
                     self.say("fire opened", fire=self.fire, workers=len(self.workers))
             finally:
                 with anyio.CancelScope(shield=True):

@@ -4,69 +4,28 @@ Exit codes: 0 done; 1 internal error; 2 usage or configuration; 75 database unre
 ``fire --exit-code`` also 10 some tasks failed, 11 refused.
 """
 
+import gc
 import io
 import os
 import sys
-from typing import Annotated, Optional
 
-import typer
-
-from stoker.orchestrator import cli_database, cli_fire, cli_inspect, cli_queue
-from stoker.orchestrator.session import Session
-
-INTERNAL, USAGE, UNREACHABLE = 1, 2, 75
-
-app = typer.Typer(
-    name="stoker",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="A batch runner on PostgreSQL: a fire cleans up, decides, fans out workers, waits, and writes one note.",
-    epilog='Start here: stoker init, stoker enqueue hello \'{"name": "world"}\', stoker fire',
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"stoker {version('stoker')}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def stoker(
-    context: typer.Context,
-    config: Annotated[
-        Optional[str], typer.Option("--config", "-c", help="config.toml to use; default: the nearest one upwards.")  # noqa: UP045
-    ] = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: ARG001
-) -> None:
-    """Keep where the configuration is; it is read when a command needs it."""
-    context.obj = Session(config)
-
-
-cli_queue.add_to(app)
-cli_fire.add_to(app)
-cli_inspect.add_to(app)
-cli_database.add_to(app)
+USAGE = 2
 
 
 def main() -> None:
     """Run the command line; every known failure has its exit code and one clear message."""
-    from stoker.orchestrator.failures import exit_code, message
-
+    gc.disable()  # while what stays is imported; the session looks for garbage again once its database is open
     _open_standard_streams()
     if any(_is_no_text(argument) for argument in sys.argv):
         sys.stderr.write("stoker: an argument is not UTF-8\n")
         sys.exit(USAGE)
     try:
-        app()
+        _run(sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
+        from stoker.orchestrator.failures import exit_code, message
+
         code = exit_code(error)
         if code is None:
             raise
@@ -74,6 +33,19 @@ def main() -> None:
         sys.exit(code)
     finally:
         _let_readers_go()
+
+
+def _run(words: list[str]) -> None:
+    """A plain fire goes the short way, everything else through the full command line."""
+    from stoker.orchestrator import fire_command
+    from stoker.orchestrator.session import Session
+
+    options = fire_command.read(words)
+    if options is not None:
+        sys.exit(fire_command.run(Session(options.config), options))
+    from stoker.orchestrator.commands import app
+
+    app()
 
 
 def _let_readers_go() -> None:

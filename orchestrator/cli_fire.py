@@ -1,16 +1,12 @@
 """``stoker plan``, ``fire``, ``sweep`` and ``note``."""
 
-import os
-import sys
 from dataclasses import asdict
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
-from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
-
-SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
-_LANE_LENGTH = 63
+from stoker.orchestrator.fire_command import Options, facts_of, known, run, show, show_note
+from stoker.orchestrator.session import Session, say, say_json, say_table
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 Modes = Annotated[Optional[list[str]], typer.Option("--mode", "-m", help="Only this mode; may be repeated.")]  # noqa: UP045
@@ -37,7 +33,7 @@ def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_jso
     from stoker.orchestrator.muster import ceilings
 
     session: Session = context.obj
-    seen = snapshot.read(session.database, session.config, _known(session, mode))
+    seen = snapshot.read(session.database, session.config, known(session, mode))
     made = decide(seen.backlogs, ceilings(session.config))
     refusal = foresee(session.database, lane, interlocks(session.config))
     if as_json:
@@ -68,25 +64,8 @@ def fire(
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
     """
-    from stoker.orchestrator.fire import Asked, Fire
-
-    session: Session = context.obj
-    if not 0 < len(lane) <= _LANE_LENGTH:
-        raise UsageError(f"a lane is a name of 1 to {_LANE_LENGTH} characters")
-    asked = Asked(lane, reason, _known(session, mode))
-    ended = Fire(session.database, session.config, os.environ, asked).run()
-    if ended.refusal is not None:
-        _print({"fire": ended.fire, "refused": ended.refusal}, f"fire {ended.fire} refused: {ended.refusal}", as_json)
-        raise typer.Exit(REFUSED if exit_code else 0)
-    if not ended.closed:
-        sys.stderr.write(f"stoker: fire {ended.fire} was closed by somebody else; its note is theirs\n")
-        raise typer.Exit(INTERNAL)
-    facts = _facts(session, ended.fire)
-    _print_note(facts, as_json)
-    if ended.signal_number:
-        raise typer.Exit(128 + ended.signal_number)
-    if exit_code and any(one["failed"] for one in facts["modes"]):
-        raise typer.Exit(SOME_FAILED)
+    options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json)
+    raise typer.Exit(run(context.obj, options))
 
 
 def sweep(context: typer.Context, as_json: Json = False) -> None:
@@ -112,7 +91,7 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
         f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s)"
     )
-    _print(facts, words, as_json)
+    show(facts, words, as_json=as_json)
 
 
 def note(
@@ -121,38 +100,7 @@ def note(
     as_json: Json = False,
 ) -> None:
     """The note of a fire: stoker note, stoker note 12 --json."""
-    _print_note(_facts(context.obj, number), as_json)
-
-
-def _facts(session: Session, number: int | None) -> dict[str, Any]:
-    rows = session.database.run("find_note", fire=number)
-    if not rows:
-        raise UsageError("there is no note yet" if number is None else f"fire {number} has no note")
-    facts: dict[str, Any] = rows[0][2]
-    return facts
-
-
-def _print_note(facts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        say_json(facts)
-        return
-    from stoker.orchestrator.render import markdown
-
-    sys.stdout.write(markdown(facts))
-
-
-def _print(value: dict[str, Any], words: str, as_json: bool) -> None:
-    if as_json:
-        say_json(value)
-    else:
-        say(words)
-
-
-def _known(session: Session, modes: list[str] | None) -> frozenset[str]:
-    unknown = sorted(set(modes or ()) - set(session.config.modes))
-    if unknown:
-        raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
-    return frozenset(modes or ())
+    show_note(facts_of(context.obj, number), as_json=as_json)
 
 
 def _seconds(value: float | None) -> str:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from stoker.hygiene.settings import HygieneSettings
 from stoker.orchestrator.config_errors import ConfigError, Problem, path_of, problems_of
 from stoker.orchestrator.config_layers import (
@@ -29,7 +27,8 @@ from stoker.orchestrator.config_masking import MASK, masked_url
 from stoker.orchestrator.config_names import MODES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
 from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, keys_of
-from stoker.sql.settings import DatabaseSettings, QueueSettings, Section
+from stoker.sql.section import Section, SectionError
+from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
 from stoker.worker.settings import MODE_NAME, ModeSettings, WorkerSettings
 
@@ -127,7 +126,8 @@ def _sections(merged: Mapping[str, Mapping[str, tuple[Any, str]]], *, libpq: boo
     for name, given in merged.items():
         values = {key: value for key, (value, _) in given.items()}
         places = {path_of(name, key): place for key, (_, place) in given.items()}
-        section, wrong = _validated(SECTIONS[name], (name,), values, {"libpq": libpq})
+        facts = {"libpq": libpq} if name == "database" else {}
+        section, wrong = _validated(SECTIONS[name], (name,), values, facts)
         if section is not None:
             sections[name] = section
         problems += [Problem(p.key, p.wrong, p.remedy, places.get(p.key, p.place)) for p in wrong]
@@ -150,12 +150,12 @@ def _modes(document: Mapping[str, Any]) -> tuple[dict[str, ModeSettings], list[P
 
 
 def _validated(
-    section: type[Section], at: tuple[str, ...], values: Mapping[str, Any], context: dict[str, bool]
+    section: type[Section], at: tuple[str, ...], values: Mapping[str, Any], facts: dict[str, bool]
 ) -> tuple[Section | None, list[Problem]]:
     try:
-        return section.model_validate(values, context=context), []
-    except ValidationError as error:
-        return None, problems_of(error, at, values)
+        return section.of(values, **facts), []
+    except SectionError as error:
+        return None, problems_of(error, at)
 
 
 def _looser(modes: Mapping[str, ModeSettings], limits: LimitSettings | None) -> list[Problem]:

@@ -5,25 +5,16 @@ Names of keys are printed, values never; a value that passed every check (a dura
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from stoker.sql.settings import kind_of
+from stoker.sql.section import SectionError
 
 FILE = ""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_NAME = 80
-_EXPECTED = {
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "float_type": "a number",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +50,9 @@ def path_of(*names: str) -> str:
     return ".".join(_written(name) for name in names)
 
 
-def problems_of(error: ValidationError, at: Sequence[str], given: Mapping[str, Any]) -> list[Problem]:
-    """What pydantic found in the section at path ``at``; ``given`` is looked at for the kinds of its values only."""
-    return [
-        Problem(_path(at, found["loc"]), _wrong(found, _value(given, found["loc"])))
-        for found in error.errors(include_input=False, include_url=False)
-    ]
+def problems_of(error: SectionError, at: Sequence[str]) -> list[Problem]:
+    """What is wrong in the section at path ``at``."""
+    return [Problem(_path(at, where), wrong) for where, wrong in error.wrongs]
 
 
 def _written(name: str) -> str:
@@ -73,38 +61,8 @@ def _written(name: str) -> str:
     return "..." if "://" in name else json.dumps(name[:_LONGEST_NAME])
 
 
-def _path(at: Sequence[str], loc: tuple[int | str, ...]) -> str:
+def _path(at: Sequence[str], where: tuple[int | str, ...]) -> str:
     text = path_of(*at)
-    for step in loc:
+    for step in where:
         text += f"[{step}]" if isinstance(step, int) else f".{_written(step)}"
     return text
-
-
-def _value(given: Any, loc: tuple[int | str, ...]) -> Any:
-    for step in loc:
-        given = given[step]
-    return given
-
-
-def _wrong(found: ErrorDetails, value: object) -> str:
-    kind, facts = found["type"], found.get("ctx", {})
-    if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}, got {kind_of(value)}"
-    match kind:
-        case "value_error":
-            return str(facts["error"])
-        case "literal_error":
-            got = "another text" if isinstance(value, str) else kind_of(value)
-            return f"expected {facts['expected']}, got {got}"
-        case "greater_than_equal":
-            return f"must be at least {facts['ge']}"
-        case "greater_than":
-            return f"must be more than {facts['gt']}"
-        case "less_than_equal":
-            return f"must be at most {facts['le']}"
-        case "string_too_long":
-            return f"must be at most {facts['max_length']} characters"
-        case "finite_number":
-            return "must be a finite number"
-        case _:
-            return f"is not acceptable ({kind})"

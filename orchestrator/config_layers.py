@@ -154,7 +154,7 @@ def from_flags(overrides: Mapping[str, object]) -> tuple[Layer, list[Problem]]:
 
 def from_text(path: KeyPath, value: object) -> object:
     """The value that ``value``, if it is text, stands for at a key that holds a truth or a number; else as it is."""
-    kind = keys_of(SECTIONS[path[0]])[path[1]].annotation
+    kind = keys_of(SECTIONS[path[0]])[path[1]].holds
     if not isinstance(value, str):
         return value
     if kind is bool:

@@ -1,12 +1,11 @@
 """What was meant by a name that is not known: a key spelt wrong, a key in the wrong section, a section spelt wrong."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from stoker.orchestrator.config_errors import Problem, path_of
 from stoker.orchestrator.settings import SECTIONS, keys_of
-from stoker.sql.settings import Section, key_of, kind_of
+from stoker.sql.section import Section, key_of, kind_of
 from stoker.worker.settings import MODE_NAME, ModeSettings
 
 MODES = "modes"
@@ -51,6 +50,8 @@ def homes_of(key: str) -> str:
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The most similar of ``names``, if any is similar enough."""
+    from difflib import get_close_matches  # only when something is wrong
+
     return next(iter(get_close_matches(name, sorted(names), 1, cutoff)), None)
 
 

@@ -12,7 +12,6 @@ import anyio
 
 from stoker.hygiene.close import REAPED, Seen, Terms, close_fire
 from stoker.hygiene.identity import mine
-from stoker.hygiene.process import become_subreaper
 from stoker.hygiene.sweep import Swept, sweep
 from stoker.orchestrator import snapshot
 from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
@@ -51,8 +50,11 @@ class Asked:
 class Fire:
     """Runs one fire on ``database`` under ``config``."""
 
-    def __init__(self, database: Database, config: Config, environ: Mapping[str, str], asked: Asked) -> None:
+    def __init__(
+        self, database: Database, config: Config, environ: Mapping[str, str], asked: Asked, launcher: LocalLauncher
+    ) -> None:
         self._database = database
+        self._launcher = launcher
         self._config = config
         self._environ = environ
         self._asked = asked
@@ -61,7 +63,6 @@ class Fire:
 
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
-        become_subreaper()
         swept = sweep(self._database, self._terms(REAPED), installation=self._installation, lane=self._asked.lane)
         admission = self._admit()
         if admission.refusal is not None:
@@ -104,9 +105,10 @@ class Fire:
             progress.clear()
             log(event, level, **facts)
 
+        self._launcher.log = lambda event, level, facts: say(event, level, **facts)
         return Barrier(
             database=self._database,
-            launcher=LocalLauncher(self._environ, lambda event, level, facts: say(event, level, **facts)),
+            launcher=self._launcher,
             installation=self._installation,
             fire=fire,
             fire_lease=self._config.hygiene.fire_lease_seconds,

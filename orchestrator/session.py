@@ -1,5 +1,6 @@
 """What commands share: the configuration, read once, and the database, opened and checked once."""
 
+import gc
 import json
 import os
 import sys
@@ -7,12 +8,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stoker.orchestrator.config import Config, load
 from stoker.orchestrator.logs import configure, log
-from stoker.sql.database import Database
-from stoker.sql.target import Target
+
+if TYPE_CHECKING:
+    from stoker.orchestrator.config import Config
+    from stoker.sql.database import Database
+    from stoker.sql.target import Target
 
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -28,8 +31,10 @@ class Session:
         self._path = Path(path) if path else None
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
         """The configuration; raises ConfigError."""
+        from stoker.orchestrator.config import load
+
         config = load(self._path, os.environ, {})
         configure(config.log.level, config.log.format)
         for warning in config.warnings:
@@ -51,8 +56,10 @@ class Session:
 
         return embedded.ensure(self.home) if start else embedded.url(self.home) or ""
 
-    def target(self) -> Target:
+    def target(self) -> "Target":
         """Where the database is and how to speak to it."""
+        from stoker.sql.target import Target
+
         settings = self.config.database
         return Target(
             self.url(),
@@ -65,8 +72,9 @@ class Session:
         )
 
     @cached_property
-    def database(self) -> Database:
+    def database(self) -> "Database":
         """The database, with the schema that this stoker needs; an embedded one is migrated when it is new."""
+        from stoker.sql.database import Database
         from stoker.sql.migrate import check_version, migrate, version
 
         target = self.target()
@@ -77,6 +85,8 @@ class Session:
             if self.config.embedded and version(connection, target.schema) == 0:
                 migrate(target.url, target.schema)
             check_version(connection, target.schema)
+        gc.freeze()
+        gc.enable()
         return database
 
 

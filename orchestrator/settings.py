@@ -1,13 +1,11 @@
 """The sections of config.toml that belong to this room, and the list of all sections with the model of each."""
 
-import zoneinfo
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
-from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 from stoker.hygiene.settings import HygieneSettings
+from stoker.sql.section import Key, Kind, Section, checked
 from stoker.sql.settings import (
     Count,
     CountOrNone,
@@ -16,9 +14,26 @@ from stoker.sql.settings import (
     LastingDuration,
     LastingDurationOrNone,
     QueueSettings,
-    Section,
+    Text,
 )
 from stoker.worker.settings import WorkerSettings
+
+
+def _is_a_zone(name: str) -> str:
+    import zoneinfo
+
+    if name == "UTC":
+        return name
+    try:
+        if name and zoneinfo.ZoneInfo(name).key == name:
+            return name
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        pass
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, zoneinfo.available_timezones(), 1)
+    remedy = f"did you mean {near[0]!r}?" if near else 'write for example "Europe/Berlin" or "UTC"'
+    raise ValueError(f"is no time zone of this machine; {remedy}")
 
 
 class LimitSettings(Section):
@@ -30,16 +45,7 @@ class LimitSettings(Section):
     task_cap: CountOrNone = 25
     wall_clock_seconds: LastingDurationOrNone = 900.0
     fire_deadline_seconds: LastingDurationOrNone = 3600.0
-    timezone: str = "UTC"
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_a_zone(cls, name: str) -> str:
-        if _zone_exists(name):
-            return name
-        near = get_close_matches(name, zoneinfo.available_timezones(), 1)
-        remedy = f"did you mean {near[0]!r}?" if near else 'write for example "Europe/Berlin" or "UTC"'
-        raise ValueError(f"is no time zone of this machine; {remedy}")
+    timezone: Annotated[Text, checked(_is_a_zone)] = "UTC"
 
 
 class PlanSettings(Section):
@@ -58,7 +64,7 @@ class LogSettings(Section):
 class CodeSettings(Section):
     """Which version of the user's code a fire ran; empty: the git commit beside config.toml."""
 
-    version: Annotated[str, Field(max_length=200)] = ""
+    version: Annotated[str, Kind(core_schema.str_schema(strict=True, max_length=200))] = ""
 
 
 SECTIONS: dict[str, type[Section]] = {
@@ -73,13 +79,6 @@ SECTIONS: dict[str, type[Section]] = {
 }
 
 
-def keys_of(section: type[Section]) -> dict[str, FieldInfo]:
+def keys_of(section: type[Section]) -> dict[str, Key]:
     """The keys a section has in the file."""
-    return {str(field.alias): field for field in section.model_fields.values()}
-
-
-def _zone_exists(name: str) -> bool:
-    try:
-        return bool(name) and zoneinfo.ZoneInfo(name).key == name
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        return False
+    return section.keys

@@ -7,5 +7,5 @@ target.py      where the database is; database.py speaks to it, with bounded ret
 payload.py     JSON at the door; enqueue.py puts tasks in
 partitions.py  the partitions of the tables that grow
 embedded/      the PostgreSQL that a newcomer needs not install
-units.py       durations and sizes; settings.py the sections [database] and [queue]
+units.py       durations and sizes; section.py what a section of config.toml is; settings.py the sections [database] and [queue]
 """

@@ -1,24 +1,15 @@
-"""What a section of config.toml is made of, and the sections that belong to this room: [database] and [queue].
+"""The kinds of values in config.toml, and the sections that belong to this room: [database] and [queue].
 
 In the file a duration or a size is text with its unit, and a key is bare: ``lease = "30s"``. In the program it is a
 number, and the name carries the unit: ``lease_seconds = 30.0``. No message raised here quotes a value.
 """
 
-import datetime
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PrivateAttr,
-    field_validator,
-)
+from pydantic_core import core_schema
 
+from stoker.sql.section import TEXT, Kind, Section, checked, kind_of
 from stoker.sql.units import format_duration, format_size, parse_duration, parse_size
 
 NONE = "none"
@@ -27,42 +18,6 @@ _SERVER_SECONDS = (0.001, 24 * 86_400)
 _SCHEMA_BYTES = 63
 _POSTGRESQL = re.compile(r"postgres(?:ql)?://|\s*[a-z_]+\s*=")
 _DRIVER_URL = re.compile(r"postgres(?:ql)?\+[^:]*://")
-_KINDS: tuple[tuple[Any, str], ...] = (
-    (bool, "true or false"),
-    (int, "a whole number"),
-    (float, "a number"),
-    (str, "text"),
-    (list | tuple, "a list"),
-    (dict, "a table"),
-    (datetime.date | datetime.time, "a date or time"),
-)
-
-
-def key_of(field: str) -> str:
-    """The key in the file of an attribute whose name may end in its unit."""
-    return field.removesuffix("_seconds").removesuffix("_bytes")
-
-
-def kind_of(value: object) -> str:
-    """What sort of value this is, in the words of the file; safe to print, whatever the value."""
-    return next((kind for types, kind in _KINDS if isinstance(value, types)), "something else")
-
-
-class Section(BaseModel):
-    """One section: frozen, exact about types, without room for unknown keys, silent about its input."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=key_of,
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-    )
-
-    def as_written(self) -> dict[str, Any]:
-        """Every key with its value in the notation of the file, secrets in clear."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 def _duration(value: object) -> float:
@@ -86,12 +41,12 @@ def _count_or_none(value: object) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f'expected a whole number or "none", got {kind_of(value)}')
-    return _counted(value)
-
-
-def _counted(value: int) -> int:
     if value > _INTEGER_MAX:
         raise ValueError(f"must be at most {_INTEGER_MAX}")
+    return max(value, 0)
+
+
+def _not_negative(value: int) -> int:
     return max(value, 0)
 
 
@@ -114,12 +69,6 @@ def _filled(value: int) -> int:
     return value
 
 
-def _texts(value: object) -> tuple[object, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"expected a list of texts, got {kind_of(value)}")
-    return tuple(value)
-
-
 def _write_duration(value: float | None) -> str:
     return NONE if value is None else format_duration(value)
 
@@ -128,66 +77,64 @@ def _write_count(value: int | None) -> int | str:
     return NONE if value is None else value
 
 
-Duration = Annotated[float, BeforeValidator(_duration), PlainSerializer(_write_duration)]
-LastingDuration = Annotated[Duration, AfterValidator(_lasting)]
-ServerDuration = Annotated[Duration, AfterValidator(_server_time)]
-DurationOrNone = Annotated[float | None, BeforeValidator(_duration_or_none), PlainSerializer(_write_duration)]
-LastingDurationOrNone = Annotated[DurationOrNone, AfterValidator(_lasting)]
-Count = Annotated[int, AfterValidator(_counted)]
-CountOrNone = Annotated[int | None, BeforeValidator(_count_or_none), PlainSerializer(_write_count)]
-Positive = Annotated[int, Field(ge=1, le=_INTEGER_MAX)]
-Size = Annotated[int, BeforeValidator(_size), PlainSerializer(format_size)]
-FilledSize = Annotated[Size, AfterValidator(_filled)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+def _is_postgresql(url: str) -> str:
+    if "\0" in url or "\n" in url:
+        raise ValueError("must be one line without NUL")
+    if _DRIVER_URL.match(url):
+        raise ValueError('names a driver: begin with "postgresql://" alone')
+    if url and not _POSTGRESQL.match(url):
+        raise ValueError('expected for example "postgresql://user@host/database" or "host=... dbname=..."')
+    return url
+
+
+def _is_a_path(path: str) -> str:
+    if "\0" in path:
+        raise ValueError("must hold no NUL")
+    return path
+
+
+def _fits_an_identifier(name: str) -> str:
+    is_text = not any("\ud800" <= char <= "\udfff" for char in name)
+    if not is_text or "\0" in name or not 1 <= len(name.encode()) <= _SCHEMA_BYTES:
+        raise ValueError(f"must be 1 to {_SCHEMA_BYTES} bytes of UTF-8 without NUL")
+    return name
+
+
+_WHOLE = core_schema.int_schema(strict=True, le=_INTEGER_MAX)
+
+Text = Annotated[str, TEXT]
+Duration = Annotated[float, checked(_duration, _write_duration)]
+LastingDuration = Annotated[Duration, checked(_lasting)]
+ServerDuration = Annotated[Duration, checked(_server_time)]
+DurationOrNone = Annotated[float | None, checked(_duration_or_none, _write_duration)]
+LastingDurationOrNone = Annotated[DurationOrNone, checked(_lasting)]
+Count = Annotated[int, Kind(_WHOLE), checked(_not_negative)]
+CountOrNone = Annotated[int | None, checked(_count_or_none, _write_count)]
+Positive = Annotated[int, Kind(core_schema.int_schema(strict=True, ge=1, le=_INTEGER_MAX))]
+AboveZero = Annotated[float, Kind(core_schema.float_schema(strict=True, gt=0, allow_inf_nan=False))]
+AtLeastOne = Annotated[float, Kind(core_schema.float_schema(strict=True, ge=1, allow_inf_nan=False))]
+Size = Annotated[int, checked(_size, format_size)]
+FilledSize = Annotated[Size, checked(_filled)]
+Texts = Annotated[tuple[str, ...], Kind(core_schema.list_schema(TEXT.schema, strict=True)), checked(tuple, list)]
 
 
 class DatabaseSettings(Section):
     """Where the database is and how long its answers may take."""
 
-    url: str = Field(default="", repr=False)
-    url_file: str = Field(default="", repr=False)
-    schema_name: str = Field(default="stoker", alias="schema")
+    url: Annotated[Text, checked(_is_postgresql)] = ""
+    url_file: Annotated[Text, checked(_is_a_path)] = ""
+    schema_name: Annotated[Text, checked(_fits_an_identifier)] = "stoker"
     connect_timeout_seconds: LastingDuration = 5.0
     statement_timeout_seconds: ServerDuration = 30.0
     lock_timeout_seconds: ServerDuration = 5.0
     prepared_statements: bool = True
     session_options: bool = True
-    _libpq: bool = PrivateAttr(default=False)
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Note whether libpq's own variables (PGHOST and its like) say where the database is."""
-        self._libpq = bool(isinstance(context, dict) and context.get("libpq"))
+    _libpq: bool = False
 
     @property
     def embedded(self) -> bool:
-        """Nobody said where the database is: stoker's own server beside config.toml is used."""
+        """Nobody said where the database is, nor do PGHOST and its like: stoker's own server beside config.toml is used."""
         return not self.url and not self._libpq
-
-    @field_validator("url")
-    @classmethod
-    def _is_postgresql(cls, url: str) -> str:
-        if "\0" in url or "\n" in url:
-            raise ValueError("must be one line without NUL")
-        if _DRIVER_URL.match(url):
-            raise ValueError('names a driver: begin with "postgresql://" alone')
-        if url and not _POSTGRESQL.match(url):
-            raise ValueError('expected for example "postgresql://user@host/database" or "host=... dbname=..."')
-        return url
-
-    @field_validator("url_file")
-    @classmethod
-    def _is_a_path(cls, path: str) -> str:
-        if "\0" in path:
-            raise ValueError("must hold no NUL")
-        return path
-
-    @field_validator("schema_name")
-    @classmethod
-    def _fits_an_identifier(cls, name: str) -> str:
-        is_text = not any("\ud800" <= char <= "\udfff" for char in name)
-        if not is_text or "\0" in name or not 1 <= len(name.encode()) <= _SCHEMA_BYTES:
-            raise ValueError(f"must be 1 to {_SCHEMA_BYTES} bytes of UTF-8 without NUL")
-        return name
 
 
 class QueueSettings(Section):

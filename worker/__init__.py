@@ -7,6 +7,7 @@ no user code; the runner imports the handlers and nothing of the database.
     settings.py  the sections of config.toml that belong to this room
     orders.py    what a keeper is told on its standard input
 
+    template.py  what keepers are forked from
     keeper.py    the keeper's life: register, work, leave
     shift.py     its work: claim, feed, collect, settle, until there is a reason to leave
     limits.py    what that reason may be, and when the runner must be ended

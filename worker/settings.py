@@ -1,11 +1,14 @@
 """The sections of config.toml that belong to this room: [worker], and one [modes.<name>] for each kind of work."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic_core import core_schema
 
+from stoker.sql.section import Kind, Section, checked
 from stoker.sql.settings import (
+    AboveZero,
+    AtLeastOne,
     Count,
     CountOrNone,
     Duration,
@@ -13,7 +16,7 @@ from stoker.sql.settings import (
     LastingDuration,
     LastingDurationOrNone,
     Positive,
-    Section,
+    Text,
     Texts,
 )
 from stoker.sql.units import format_duration
@@ -24,6 +27,26 @@ _HANDLER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RENEWALS_PER_LEASE = 3
 _ROUNDING = 1 - 1e-9
+
+
+def _names_a_function(handler: str) -> str:
+    if handler and not _HANDLER.fullmatch(handler):
+        raise ValueError('must be written "package.module:function"')
+    return handler
+
+
+def _names_a_program(command: tuple[str, ...]) -> tuple[str, ...]:
+    if command and not command[0]:
+        raise ValueError('must begin with a program: ["program", "argument"]')
+    if any("\0" in word for word in command):
+        raise ValueError("must hold no NUL")
+    return command
+
+
+def _names_variables(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(_VARIABLE.fullmatch(name) for name in names):
+        raise ValueError('must list names of environment variables, without values: ["API_TOKEN"]')
+    return names
 
 
 class WorkerSettings(Section):
@@ -39,69 +62,40 @@ class WorkerSettings(Section):
     output_limit_bytes: FilledSize = 64 << 10
     result_limit_bytes: FilledSize = 1 << 20
 
-    @model_validator(mode="after")
-    def _lease_outlives_lost_renewals(self) -> Self:
+    def check(self) -> None:
+        """A lease outlives lost renewals."""
         if self.lease_seconds < _RENEWALS_PER_LEASE * self.renew_every_seconds * _ROUNDING:
             lease, renewal = format_duration(self.lease_seconds), format_duration(self.renew_every_seconds)
             raise ValueError(f'lease = "{lease}" must be at least three times renew_every = "{renewal}"')
-        return self
 
 
 class ModeSettings(Section):
     """One kind of work: what runs it, how often it is tried, and limits of its own, which can only tighten [limits]."""
 
-    handler: str = ""
-    command: Texts = ()
+    handler: Annotated[Text, checked(_names_a_function)] = ""
+    command: Annotated[Texts, checked(_names_a_program)] = ()
     version: Positive = 1
     max_attempts: Positive = 5
     max_workers: CountOrNone = None
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: AboveZero = 1.0
     timeout_seconds: LastingDurationOrNone = 600.0
-    concurrency: Annotated[int, Field(ge=1, le=MOST_AT_A_TIME)] = 1
+    concurrency: Annotated[int, Kind(core_schema.int_schema(strict=True, ge=1, le=MOST_AT_A_TIME))] = 1
     side_effect: bool = False
     errors: Literal["full", "redacted", "withheld"] = "redacted"
-    env: Texts = ()
+    env: Annotated[Texts, checked(_names_variables)] = ()
     backoff_base_seconds: Duration = 2.0
-    backoff_factor: Annotated[float, Field(ge=1)] = 2.0
+    backoff_factor: AtLeastOne = 2.0
     backoff_cap_seconds: Duration = 300.0
     task_cap: CountOrNone = None
     wall_clock_seconds: LastingDurationOrNone = None
     label: str = ""
 
-    @field_validator("handler")
-    @classmethod
-    def _names_a_function(cls, handler: str) -> str:
-        if handler and not _HANDLER.fullmatch(handler):
-            raise ValueError('must be written "package.module:function"')
-        return handler
-
-    @field_validator("command")
-    @classmethod
-    def _names_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        if command and not command[0]:
-            raise ValueError('must begin with a program: ["program", "argument"]')
-        if any("\0" in word for word in command):
-            raise ValueError("must hold no NUL")
-        return command
-
-    @field_validator("env")
-    @classmethod
-    def _names_variables(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_VARIABLE.fullmatch(name) for name in names):
-            raise ValueError('must list names of environment variables, without values: ["API_TOKEN"]')
-        return names
-
-    @model_validator(mode="after")
-    def _has_one_runner(self) -> Self:
+    def check(self) -> None:
+        """A mode has one runner, which runs several tasks at a time only where it can."""
         if bool(self.handler) == bool(self.command):
             found = "both" if self.handler else "neither"
             one = 'handler = "package.module:function" and command = ["program", "argument"]'
             raise ValueError(f"needs exactly one of {one}, has {found}")
-        return self
-
-    @model_validator(mode="after")
-    def _overlaps_where_it_can(self) -> Self:
         if self.concurrency > 1 and (self.command or self.side_effect):
             what = "a side effect is done one at a time" if self.side_effect else "a program is run one at a time a worker"
             raise ValueError(f"concurrency = {self.concurrency} needs an async handler: {what}")
-        return self

@@ -1,0 +1,128 @@
+"""``stoker fire``, without what the command line is built with: cron runs it often, and most often there is nothing to do.
+
+``read`` takes the plain form of the command and leaves all else (help, mistakes, shortened names) to the full command line,
+which knows the same options: a test holds the two together. ``run`` is what both do.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stoker.orchestrator.session import Session, UsageError, say, say_json
+
+if TYPE_CHECKING:
+    from stoker.orchestrator.fire import Ended
+
+SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
+_LANE_LENGTH = 63
+_NAME = "fire"
+BEFORE = {"--config": "config", "-c": "config"}
+VALUES = {"--mode": "modes", "-m": "modes", "--lane": "lane", "--reason": "reason"}
+FLAGS = {"--exit-code": "exit_code", "--json": "as_json"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for."""
+
+    config: str | None = None
+    modes: tuple[str, ...] = ()
+    lane: str = "main"
+    reason: str | None = None
+    exit_code: bool = False
+    as_json: bool = False
+
+
+def read(words: Sequence[str]) -> Options | None:
+    """The options in a plain ``[--config PATH] fire [...]``; None for anything else."""
+    if _NAME not in words:
+        return None
+    place = words.index(_NAME)
+    given: dict[str, Any] = {}
+    before, after = iter(words[:place]), iter(words[place + 1 :])
+    plain = all(_take(given, word, before, BEFORE, {}) for word in before)
+    return Options(**given) if plain and all(_take(given, word, after, VALUES, FLAGS) for word in after) else None
+
+
+def _take(given: dict[str, Any], word: str, rest: Iterator[str], values: dict[str, str], flags: dict[str, str]) -> bool:
+    """Take one option with its value; False when it is not plain, or given twice."""
+    if word in flags:
+        given[flags[word]] = True
+        return True
+    value = next(rest, "-") if word in values else "-"
+    name = values.get(word, "")
+    if value.startswith("-") or (name in given and name != "modes"):
+        return False
+    given[name] = (*given.get(name, ()), value) if name == "modes" else value
+    return True
+
+
+def run(session: Session, options: Options) -> int:
+    """Run one fire: clean up, decide, fan out, wait, write one note, and print it; the exit code."""
+    if not 0 < len(options.lane) <= _LANE_LENGTH:
+        raise UsageError(f"a lane is a name of 1 to {_LANE_LENGTH} characters")
+    ended = _fired(session, options)
+    if ended.refusal is not None:
+        show(
+            {"fire": ended.fire, "refused": ended.refusal},
+            f"fire {ended.fire} refused: {ended.refusal}",
+            as_json=options.as_json,
+        )
+        return REFUSED if options.exit_code else 0
+    if not ended.closed:
+        sys.stderr.write(f"stoker: fire {ended.fire} was closed by somebody else; its note is theirs\n")
+        return INTERNAL
+    facts = facts_of(session, ended.fire)
+    show_note(facts, as_json=options.as_json)
+    if ended.signal_number:
+        return 128 + ended.signal_number
+    return SOME_FAILED if options.exit_code and any(one["failed"] for one in facts["modes"]) else 0
+
+
+def _fired(session: Session, options: Options) -> "Ended":
+    """The launcher comes first: its template imports beside us."""
+    from stoker.orchestrator.launchers.local import LocalLauncher
+
+    with closing(LocalLauncher(os.environ)) as launcher:
+        from stoker.orchestrator.fire import Asked, Fire
+
+        asked = Asked(options.lane, options.reason, known(session, options.modes))
+        return Fire(session.database, session.config, os.environ, asked, launcher).run()
+
+
+def known(session: Session, modes: Sequence[str] | None) -> frozenset[str]:
+    """The modes that were named; raises UsageError when one is not configured."""
+    unknown = sorted(set(modes or ()) - set(session.config.modes))
+    if unknown:
+        raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
+    return frozenset(modes or ())
+
+
+def facts_of(session: Session, number: int | None) -> dict[str, Any]:
+    """The facts of a fire's note, or of the newest note; raises UsageError when there is none."""
+    rows = session.database.run("find_note", fire=number)
+    if not rows:
+        raise UsageError("there is no note yet" if number is None else f"fire {number} has no note")
+    facts: dict[str, Any] = rows[0][2]
+    return facts
+
+
+def show_note(facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print a note."""
+    if as_json:
+        say_json(facts)
+        return
+    from stoker.orchestrator.render import markdown
+
+    sys.stdout.write(markdown(facts))
+
+
+def show(value: dict[str, Any], words: str, *, as_json: bool) -> None:
+    """Print a result, for programs or for people."""
+    if as_json:
+        say_json(value)
+    else:
+        say(words)
