@@ -1,12 +1,15 @@
 """The one door through which stoker starts processes; how it ends them is in ending.py, and offered here too."""
 
+import contextlib
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -31,11 +34,12 @@ __all__ = [
 ]
 
 STATUS_LOST = -256  # somebody else took the exit status: this is never to be read as 0
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
+_F_SETSIG = 10
+_HAS_BONDS = sys.platform == "linux"
 _POLL_SECONDS = 0.02
-_EVERY_SIGNAL = signal.valid_signals()
-_RESTORED = tuple(sorted(_EVERY_SIGNAL - {signal.SIGKILL, signal.SIGSTOP}))
-_prctl = getattr(ctypes.CDLL(None), "prctl", None)  # looked up here: a forked child must not ask the dynamic linker
+_CATCHABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
 if _prctl is not None:
     _prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
@@ -106,6 +110,7 @@ class Child(Reaped):
     popen: subprocess.Popen[bytes]
     identity: Identity | None
     _pidfd: int
+    _bond: "_Bond | None" = None
 
     @property
     def pid(self) -> int:
@@ -127,6 +132,12 @@ class Child(Reaped):
         """The pipe from its standard error, if there is one."""
         return self.popen.stderr
 
+    def close(self) -> None:
+        """Let the pidfd go, and the bond."""
+        if self._bond is not None:
+            self._bond.close()
+        Reaped.close(self)
+
     def _record(self, code: int | None) -> None:
         self.popen.returncode = code
 
@@ -144,30 +155,79 @@ def spawn(
 ) -> Child:
     """Start ``argv``, without a shell, in a session of its own, with exactly ``env`` and signals as they are by default.
 
-    ``die_with_parent``: the kernel kills it when this process dies, however. Raises OSError when it cannot be started.
+    ``die_with_parent``: the kernel kills it, and whoever is in its process group, when this process dies, however.
+    Raises OSError when it cannot be started.
     """
-    if die_with_parent and threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("a child that must die with its parent is started by the main thread: it dies with the thread")
     _keep_exit_statuses()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _EVERY_SIGNAL)
-    try:
-        popen = subprocess.Popen(
-            list(argv),
-            env=dict(env),
-            cwd=cwd,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=tuple(pass_fds),
-            close_fds=True,
-            start_new_session=True,
-            preexec_fn=_Preparation(os.getpid(), die_with_parent),
-        )
-        child = Child(popen, of(popen.pid), open_pidfd(popen.pid))
-        owned[child.pid] = child
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    bond = _Bond() if die_with_parent and _HAS_BONDS else None
+    with _plain_signals():
+        try:
+            popen = subprocess.Popen(
+                list(argv),
+                env=dict(env),
+                cwd=cwd,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(*pass_fds, *([bond.held] if bond else [])),
+                close_fds=True,
+                start_new_session=True,
+            )
+        except BaseException:
+            if bond is not None:
+                bond.close()
+            raise
+    if bond is not None:
+        bond.tie(popen.pid)
+    child = Child(popen, of(popen.pid), open_pidfd(popen.pid), bond)
+    owned[child.pid] = child
     return child
+
+
+class _Bond:
+    """A pipe into which nothing is ever written, and which the child holds open at its reading end.
+
+    When the only writing end is closed, by whatever ends this process, the kernel tells the reading end's owner, with the
+    signal that was chosen for it. A parent-death signal would have to be asked for between fork and exec, so that no child
+    could be started without a copy of this process's page tables, which takes five times as long (docs/adr/0007).
+    """
+
+    def __init__(self) -> None:
+        self.held, self._only = os.pipe()
+
+    def tie(self, pid: int) -> None:
+        """KILL for the process group of ``pid`` when this process ends."""
+        fcntl.fcntl(self.held, fcntl.F_SETOWN, -pid)
+        fcntl.fcntl(self.held, _F_SETSIG, int(signal.SIGKILL))
+        fcntl.fcntl(self.held, fcntl.F_SETFL, os.O_ASYNC)
+
+    def close(self) -> None:
+        """Untie it."""
+        if self.held >= 0:
+            fcntl.fcntl(self.held, fcntl.F_SETFL, 0)
+            os.close(self.held)
+            os.close(self._only)
+            self.held = self._only = -1
+
+
+@contextlib.contextmanager
+def _plain_signals() -> Iterator[None]:
+    """What is ignored here, as under nohup, is caught meanwhile: that a program does not inherit. And nothing is blocked."""
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    is_main = threading.current_thread() is threading.main_thread()
+    ignored = [number for number in _CATCHABLE if signal.getsignal(number) == signal.SIG_IGN] if is_main else []
+    try:
+        for number in ignored:
+            signal.signal(number, _pass)
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pass(_number: int, _frame: object) -> None:
+    """Hear a signal as if it were ignored."""
 
 
 def become_subreaper() -> bool:
@@ -200,24 +260,3 @@ def open_pidfd(pid: int) -> int:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return -1
-
-
-class _Preparation:
-    """What is done in the child before its program starts: die with the parent, and signals as they are by default.
-
-    All signals are blocked from before the fork until here. Else one that comes in between would run into the parent's
-    handler, which tells the parent's event loop through the pipe both share, and the parent would take it for its own.
-    """
-
-    def __init__(self, parent: int, die_with_parent: bool) -> None:
-        self._parent = parent
-        self._die_with_parent = die_with_parent
-
-    def __call__(self) -> None:
-        if self._die_with_parent and _prctl is not None:
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != self._parent:
-                os._exit(1)
-        for number in _RESTORED:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])

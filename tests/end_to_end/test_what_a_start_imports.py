@@ -55,7 +55,7 @@ def assert_kept(modules: set[str], budget: tuple[int, set[str], set[str]]) -> No
 
 
 def test_a_fire_imports_what_it_needs_and_no_more(project: Project, tmp_path: Path) -> None:
-    """Command to note, with a task to run: no command line library, no models of pydantic, no log library while nothing is said."""
+    """Command to note, with a task to run: no command line library, no pydantic models, no log library without a word."""
     project.write('[log]\nlevel = "warning"\n[modes.plain]\nhandler = "jobs:plain"')
     project.enqueue("plain", 1)
     told = tmp_path / "modules"

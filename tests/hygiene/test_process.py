@@ -3,6 +3,7 @@
 Scenes that change what is inherited run in a process of their own, and print what they saw.
 """
 
+import gc
 import os
 import signal
 import subprocess
@@ -92,19 +93,30 @@ os.kill(os.getpid(), signal.SIGKILL)
     wait_until(lambda: not is_alive(free), 5)
 
 
-def test_a_thread_that_may_end_cannot_start_a_child_that_dies_with_its_parent() -> None:
-    """The kernel's parent is the thread: the child would be killed with it, for no reason anybody sees."""
-    refused: list[str] = []
-
-    def start() -> None:
-        with pytest.raises(RuntimeError, match="main thread"):
-            python("", die_with_parent=True)
-        refused.append(describe_exit(python("raise SystemExit(3)").popen.wait()))
-
-    thread = threading.Thread(target=start)
+def test_a_child_that_dies_with_its_parent_outlives_the_thread_that_started_it() -> None:
+    """It is bound to the process: a thread that ends, or a child object that is let go, kills nobody."""
+    started: list[subprocess.Popen[bytes]] = []
+    code = "import sys; sys.exit(int(input()))"
+    thread = threading.Thread(target=lambda: started.append(python(code, stdin=subprocess.PIPE, die_with_parent=True).popen))
     thread.start()
     thread.join()
-    assert refused == ["exit status 3"]
+    gc.collect()
+    started[0].communicate(b"3\n")
+    assert describe_exit(started[0].returncode) == "exit status 3"
+
+
+def test_whoever_is_in_the_group_of_a_child_that_must_die_dies_too(tmp_path: Path) -> None:
+    """P6: also what the child has started, unless it left the group."""
+    code = """
+below = "import os, sys, time; pid = os.fork(); pid and open(sys.argv[1], 'w').write(str(pid)); time.sleep(600)"
+path = os.path.join(sys.argv[1], "pid")
+child = spawn([sys.executable, "-c", below, path], env={}, stdout=-3, stderr=-3, die_with_parent=True)
+while not os.path.exists(path) or not open(path).read(): pass
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    scene(code, str(tmp_path), status=-signal.SIGKILL)
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_alive(pid), 5, "the grandchild lives on")
 
 
 def test_a_child_is_known_by_more_than_its_pid() -> None:
