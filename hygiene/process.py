@@ -11,12 +11,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import IO
 
 import anyio
 
 from stoker.hygiene.ending import TreeEnd, end_strays, end_tree, kill_tree_now, owned
-from stoker.hygiene.identity import Identity, of
 from stoker.hygiene.kinship import descendants
 
 __all__ = [
@@ -108,7 +108,6 @@ class Child(Reaped):
     """A process that was started here."""
 
     popen: subprocess.Popen[bytes]
-    identity: Identity | None
     _pidfd: int
     _bond: "_Bond | None" = None
 
@@ -179,7 +178,7 @@ def spawn(
             raise
     if bond is not None:
         bond.tie(popen.pid)
-    child = Child(popen, of(popen.pid), open_pidfd(popen.pid), bond)
+    child = Child(popen, open_pidfd(popen.pid), bond)
     owned[child.pid] = child
     return child
 
@@ -214,8 +213,7 @@ class _Bond:
 def _plain_signals() -> Iterator[None]:
     """What is ignored here, as under nohup, is caught meanwhile: that a program does not inherit. And nothing is blocked."""
     before = signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    is_main = threading.current_thread() is threading.main_thread()
-    ignored = [number for number in _CATCHABLE if signal.getsignal(number) == signal.SIG_IGN] if is_main else []
+    ignored = _ignored() if threading.current_thread() is threading.main_thread() else ()
     try:
         for number in ignored:
             signal.signal(number, _pass)
@@ -224,6 +222,13 @@ def _plain_signals() -> Iterator[None]:
         for number in ignored:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@cache
+def _ignored() -> tuple[int, ...]:
+    """What this process was started to ignore. subprocess itself sees to those two that every Python ignores."""
+    own = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
+    return tuple(number for number in _CATCHABLE if number not in own and signal.getsignal(number) == signal.SIG_IGN)
 
 
 def _pass(_number: int, _frame: object) -> None:

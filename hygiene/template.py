@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import IO, NoReturn
 
 from stoker.hygiene.ending import kill_tree_now, owned
-from stoker.hygiene.identity import Identity, of
 from stoker.hygiene.process import Child, Reaped, become_subreaper, open_pidfd, spawn
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
@@ -40,7 +39,6 @@ class Forked(Reaped):
     _pid: int
     stdin: IO[bytes]
     stderr: IO[bytes]
-    identity: Identity | None
     _pidfd: int
     _returncode: int | None = None
 
@@ -100,7 +98,7 @@ class Template:
         finally:
             os.close(stdin)
             os.close(stderr)
-        child = Forked(pid, open(feed, "wb", 0), open(hear, "rb", 0), of(pid), open_pidfd(pid))  # noqa: SIM115, PTH123
+        child = Forked(pid, open(feed, "wb", 0), open(hear, "rb", 0), open_pidfd(pid))  # noqa: SIM115, PTH123
         owned[pid] = child
         return child
 

@@ -16,7 +16,7 @@ no user code; the runner imports the handlers and nothing of the database.
     desk.py      its dealings with the database: claim, settle, give back
     pen.py       the runner it keeps: start, feed, hear, end
     wire.py      the pipes to it; frames.py what goes in, over.py what is learned
-    command.py   the same for a mode whose runner is the user's own program; listener.py hears it
+    command.py   the same for a mode whose runner is the user's own program; pipes.py and listener.py speak with it
     capture.py   what tasks print, task by task, bounded
 
     runner.py    the runner: import the handler, run what is fed; overlap.py runs several at a time

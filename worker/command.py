@@ -10,9 +10,7 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,10 +23,13 @@ from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
 from stoker.worker.listener import Listener
 from stoker.worker.orders import Orders
 from stoker.worker.over import Death, Over
+from stoker.worker.pipes import Pipes
 from stoker.worker.redact import stored
+from stoker.worker.task import delivery_id_of
 
 TRY_AGAIN = 75
 PERMANENT = frozenset({65, 78})
+_BRIEF_SECONDS = 0.02
 _UNUSABLE = frozenset({errno.ENOENT, errno.ENOEXEC, errno.EACCES, errno.ENOTDIR, errno.EISDIR})
 
 
@@ -40,7 +41,11 @@ class _Turn:
     claim: Claim
     place: int
     payload: str
+    pipes: Pipes = field(init=False)
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.pipes = Pipes(self.payload.encode())
 
 
 @dataclass(slots=True)
@@ -92,14 +97,17 @@ class CommandPen:
             if not self._is_ending:
                 self._over.extend([] if self.broken else [self._current])
                 self._current = None
-            self.wake()
+            if self._is_ending or not self._waiting:
+                self.wake()  # else the shift looks soon enough by itself
         self.dead = True
         self.wake()
 
     async def feed(self, claim: Claim) -> None:
         """Hand over a claim."""
         payloads = (text for chunk in claim.chunks for text in chunk.texts())
-        turns = [_Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads)]
+        turns = [
+            _Turn(claim.entry(place), claim, place, Pipes(payload.encode()), payload) for place, payload in enumerate(payloads)
+        ]
         self._waiting.extend(turn for turn in turns if claim.is_open(turn.place))
         self._more.set()
 
@@ -171,39 +179,51 @@ class CommandPen:
             entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
         listener = Listener(self.orders.output_limit, self.orders.result_limit)
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(_write, child.popen.stdin, turn.payload.encode())
-                group.start_soon(listener.hear, child.popen.stdout, True)
-                group.start_soon(listener.hear, child.popen.stderr, False)
-                await child.wait()
-                end_strays()
-                group.cancel_scope.cancel()
-        scope.cancel()
-        listener.drain((child.popen.stdout, True), (child.popen.stderr, False))
-        for stream in (child.popen.stdin, child.popen.stdout, child.popen.stderr):
-            if stream is not None:
-                stream.close()
+        pipes = turn.pipes
+        with anyio.move_on_after(_BRIEF_SECONDS if pipes.give_some() else 0):
+            await child.wait()
+        if child.returncode is None:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(pipes.give)
+                    group.start_soon(listener.hear, pipes.output, True)
+                    group.start_soon(listener.hear, pipes.errors, False)
+                    await child.wait()
+                    end_strays()
+                    group.cancel_scope.cancel()
+            scope.cancel()
+        else:
+            end_strays()
+        listener.drain_some(pipes.output, is_output=True)
+        listener.drain_some(pipes.errors, is_output=False)
+        listener.end()
+        pipes.close()
         self._child = None
         self._judge(turn, child.returncode, listener)
 
     def _spawn(self, turn: _Turn) -> Child:
-        entry = turn.entry
-        task = str(uuid.uuid5(uuid.UUID(self.orders.installation), f"task {entry.id}"))
-        identity = {"STOKER_TASK": str(entry.id), "STOKER_ATTEMPT": str(entry.attempt), "STOKER_DELIVERY_ID": task}
-        child = spawn(
-            [self._program, *self.orders.mode.command[1:]],
-            env={**self.environment, **identity},
-            cwd=self.orders.folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            die_with_parent=True,
-        )
-        for stream in (child.popen.stdin, child.popen.stdout, child.popen.stderr):
-            if stream is not None:
-                os.set_blocking(stream.fileno(), False)
-        return child
+        entry, pipes = turn.entry, turn.pipes
+        identity = {
+            "STOKER_TASK": str(entry.id),
+            "STOKER_ATTEMPT": str(entry.attempt),
+            "STOKER_DELIVERY_ID": str(delivery_id_of(self.orders.installation, entry.id)),
+        }
+        try:
+            theirs = pipes.open()
+            return spawn(
+                [self._program, *self.orders.mode.command[1:]],
+                env={**self.environment, **identity},
+                cwd=self.orders.folder,
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+                die_with_parent=True,
+            )
+        except BaseException:
+            pipes.close()
+            raise
+        finally:
+            pipes.close_theirs()
 
     def _judge(self, turn: _Turn, returncode: int | None, listener: "Listener") -> None:
         entry = turn.entry
@@ -225,18 +245,6 @@ class CommandPen:
             entry.said, entry.result = DONE, listener.result
             entry.seconds = seconds if seconds > 0.1 or entry.result else None
             entry.label = listener.label(self.orders.mode.label)
-
-
-async def _write(stream: Any, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(stream.fileno(), view) :]
-        except BlockingIOError:
-            await anyio.wait_writable(stream)
-        except BrokenPipeError:
-            break
-    stream.close()
 
 
 def _value(payload: str) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import os
-from typing import Any
 
 import anyio
 
@@ -24,30 +23,28 @@ class Listener:
         self.result: str | None = None
         self.complaint: tuple[str, str] | None = None
 
-    async def hear(self, stream: Any, is_output: bool) -> None:
+    async def hear(self, descriptor: int, is_output: bool) -> None:
         """Read one stream until its end."""
         while True:
-            await anyio.wait_readable(stream)
-            if not self._read(stream, is_output):
+            await anyio.wait_readable(descriptor)
+            if not self._read(descriptor, is_output):
                 return
 
-    def drain_some(self, *streams: tuple[Any, bool]) -> None:
+    def drain_some(self, descriptor: int, is_output: bool) -> None:
         """Read what is there now."""
-        for stream, is_output in streams:
-            while self._read(stream, is_output):
-                continue
+        while self._read(descriptor, is_output):
+            continue
 
-    def drain(self, *streams: tuple[Any, bool]) -> None:
-        """Read what is left without waiting."""
-        self.drain_some(*streams)
+    def end(self) -> None:
+        """Nothing more comes."""
         if self._line:
             self._take_line(bytes(self._line))
             self._line.clear()
 
-    def _read(self, stream: Any, is_output: bool) -> bool:
+    def _read(self, descriptor: int, is_output: bool) -> bool:
         try:
-            data = os.read(stream.fileno(), _CHUNK)
-        except (BlockingIOError, ValueError):
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
             return False
         if is_output:
             self._sort(data)

@@ -31,6 +31,11 @@ class Task(Generic[Payload]):
     @property
     def delivery_id(self) -> "uuid.UUID":
         """The same in every attempt of this task: hand it to the other side, so that it can drop a repetition."""
-        import uuid  # 5 ms, for who asks
+        return delivery_id_of(self.installation, self.id)
 
-        return uuid.uuid5(uuid.UUID(self.installation), f"task {self.id}")
+
+def delivery_id_of(installation: str, task: int) -> "uuid.UUID":
+    """What names a task to other systems: of one installation, and the same for ever."""
+    import uuid  # 5 ms, for who asks
+
+    return uuid.uuid5(uuid.UUID(installation), f"task {task}")

@@ -16,7 +16,6 @@ from tests.end_to_end.project import is_alive
 from tests.hygiene.scenes import python, scene
 from tests.waiting import wait_until
 
-from stoker.hygiene.identity import of, proven_gone
 from stoker.hygiene.kinship import send
 from stoker.hygiene.process import STATUS_LOST, describe_exit, kill_tree_now, spawn
 
@@ -117,16 +116,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     scene(code, str(tmp_path), status=-signal.SIGKILL)
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not is_alive(pid), 5, "the grandchild lives on")
-
-
-def test_a_child_is_known_by_more_than_its_pid() -> None:
-    """Its identity is taken at its start, and holds when it has ended."""
-    child = python("input()", stdin=subprocess.PIPE)
-    assert child.identity == of(child.pid)
-    assert child.identity is not None
-    assert not proven_gone(child.identity)
-    child.popen.communicate(b"\n")
-    assert proven_gone(child.identity)
 
 
 def test_exit_statuses_are_kept_where_sigchld_was_ignored() -> None:

@@ -1,7 +1,6 @@
 """What the program of a command mode says."""
 
 import os
-from io import FileIO
 
 import pytest
 
@@ -13,12 +12,13 @@ def heard(words: bytes, result_limit: int = 100) -> Listener:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     listener = Listener(output_limit=200, result_limit=result_limit)
-    with FileIO(reader) as stream:
-        for start in range(0, len(words), 1 << 14):
-            os.write(writer, words[start : start + (1 << 14)])
-            listener.drain_some((stream, True))
-        os.close(writer)
-        listener.drain((stream, True))
+    for start in range(0, len(words), 1 << 14):
+        os.write(writer, words[start : start + (1 << 14)])
+        listener.drain_some(reader, True)
+    os.close(writer)
+    listener.drain_some(reader, True)
+    os.close(reader)
+    listener.end()
     return listener
 
 
