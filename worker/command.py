@@ -105,9 +105,7 @@ class CommandPen:
     async def feed(self, claim: Claim) -> None:
         """Hand over a claim."""
         payloads = (text for chunk in claim.chunks for text in chunk.texts())
-        turns = [
-            _Turn(claim.entry(place), claim, place, Pipes(payload.encode()), payload) for place, payload in enumerate(payloads)
-        ]
+        turns = [_Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads)]
         self._waiting.extend(turn for turn in turns if claim.is_open(turn.place))
         self._more.set()
 
