@@ -3,6 +3,7 @@
     python -m bench.start     an empty fire; the first task; a pool of twelve
     python -m bench.memory    what one worker holds in memory
     python -m bench.drain     no-op tasks beside the floor, in turn, and where a task's time goes
+    python -m bench.enqueue   putting tasks in, one by one and in bulk, beside a bare COPY
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;
