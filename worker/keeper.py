@@ -71,7 +71,7 @@ class Keeper:
 
         bell = Bell()
         self._ring = bell.ring
-        desk = Desk(self._orders, Database(self._orders.target, application="stoker worker"))
+        desk = Desk(self._orders, Database(self._orders.target, application="stoker worker", by_index=True))
         shift = Shift(self._orders, self._pen, self._book, self._limits, self._journal, bell, group)
         group.start_soon(self._hear_signals, shift, group)
         group.start_soon(self._watch_parent, shift)
