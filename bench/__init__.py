@@ -4,10 +4,12 @@
     python -m bench.memory    what one worker holds in memory
     python -m bench.drain     no-op tasks beside the floor, in turn, and where a task's time goes
     python -m bench.enqueue   putting tasks in, one by one and in bulk, beside a bare COPY
+    python -m bench.growth    claims, the view and a fire with ten million queued, a pinned horizon, a long history
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;
 - ``floor``: what a bare loop of psycopg reaches with the same guarantees;
+- ``visitor``: a worker's visits to the database, without a runner;
 - ``proc``: processor time and memory of other processes, from /proc;
 - ``report``: the table, the JSON line, and ``--save``;
 - ``handlers/``: the configuration and the handlers that are measured; ``statements/``: the floor's SQL, and the yardstick.
