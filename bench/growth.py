@@ -24,10 +24,10 @@ from bench.visitor import MODE, Visit, Visitor, fill
 from stoker.sql.query import load
 
 SMALL, LARGE, SINGLES = 10_000, 10_000_000, 1_000_000
-ROUNDS = 20
-DRAINED = 100_000
+ROUNDS = 60
 WARM = 20
-DRAINS = 3
+# By tasks a claim: how many are drained, and how often.
+DRAINS = {100: (100_000, 3), 10: (50_000, 2)}
 FIRES = 7
 FINISHED = 1_000_000
 _EMPTY = b"truncate stoker.tasks, stoker.ready, stoker.outcomes, stoker.claims, stoker.workers"
@@ -111,11 +111,24 @@ def backlog(site: Site, shape: str, rounds: int) -> tuple[list[Visit], list[Visi
     return taken
 
 
-def drained(url: str, *, pinned: bool) -> list[Visit]:
+def drains(url: str, batch: int) -> dict[bool, tuple[list[Visit], list[Visit]]]:
+    """The visits of the first and of the last tenth of drains of singles, not pinned and pinned in turn."""
+    count, times = DRAINS[batch]
+    tenths: dict[bool, tuple[list[Visit], list[Visit]]] = {False: ([], []), True: ([], [])}
+    for number in range(times):
+        progress(f"drain {number + 1} of {times} by {batch}, not pinned and pinned")
+        for pinned, (first, last) in tenths.items():
+            visits = drained(url, count, batch, pinned=pinned)
+            first.extend(visits[WARM : WARM + len(visits) // 10])
+            last.extend(visits[-(len(visits) // 10) :])
+    return tenths
+
+
+def drained(url: str, count: int, batch: int, *, pinned: bool) -> list[Visit]:
     """Every visit of a queue of singles to its end, while another session holds an old snapshot, or none does."""
-    stock(url, DRAINED, 1)
+    stock(url, count, 1)
     with holding(url, pinned=pinned):
-        visitor, visits = Visitor(url, 100), []
+        visitor, visits = Visitor(url, batch), []
         while (one := visitor.visit()).tasks:
             visits.append(one)
         visitor.close()
@@ -208,20 +221,15 @@ def main() -> None:
         progress("the view on ten million tasks")
         seen = views(make_conninfo(site.url, dbname="long"))
         drop(site, "long")
-        tenths: dict[bool, tuple[list[Visit], list[Visit]]] = {False: ([], []), True: ([], [])}
         url = database(site, "pinned")
-        for number in range(DRAINS):
-            progress(f"drain {number + 1} of {DRAINS}, not pinned and pinned")
-            for pinned, (first, last) in tenths.items():
-                visits = drained(url, pinned=pinned)
-                first.extend(visits[WARM : WARM + len(visits) // 10])
-                last.extend(visits[-(len(visits) // 10) :])
-        for pinned, pair in tenths.items():
-            name, words = ("pinned", "pinned") if pinned else ("unpinned", "not pinned")
-            _compare(rows, figures, name, (f"singles, {words}, first tenth", f"singles, {words}, last tenth"), pair)
+        for batch in DRAINS:
+            for pinned, pair in drains(url, batch).items():
+                words = f"singles, {batch} a claim, {'pinned' if pinned else 'not pinned'}"
+                name = f"{'pinned' if pinned else 'unpinned'}_by_{batch}"
+                _compare(rows, figures, name, (f"{words}, first tenth", f"{words}, last tenth"), pair)
         young, old = fires(site)
     figures["claim_p99_ratio_backlog"] = max(figures["backlog_spans_p99"], figures["backlog_singles_p99"])
-    figures["claim_p99_ratio_pinned"] = figures["pinned_p99"]
+    figures["claim_p99_ratio_pinned"] = figures["pinned_by_100_p99"]
     figures["history_fire_ratio"] = round(statistics.median(b.seconds / a.seconds for a, b in zip(young, old, strict=True)), 3)
     figures["history_fire_blocks_ratio"] = round(_blocks_of(old) / _blocks_of(young), 3)
     publish("growth", where, [_claims(rows), _views(seen), _fires(young, old)], figures, save=options.save)
