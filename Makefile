@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-growth clean
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-growth bench-pickup bench-barrier clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(VENV)/.test ## lay the code out
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-start bench-memory bench-drain bench-enqueue bench-growth ## the benches, one after the other
+bench: bench-start bench-memory bench-drain bench-enqueue bench-growth bench-pickup bench-barrier ## the benches, one after the other, in about ten minutes
 
 bench-start: $(VENV)/.run ## an empty fire, and the first task
 	$(BIN)/python -m bench.start
@@ -63,6 +63,12 @@ bench-enqueue: $(VENV)/.run ## putting tasks in, beside a bare COPY
 
 bench-growth: $(VENV)/.run ## claims with ten million queued, a pinned horizon, a long history
 	$(BIN)/python -m bench.growth
+
+bench-pickup: $(VENV)/.run ## how soon a task enqueued alone starts
+	$(BIN)/python -m bench.pickup
+
+bench-barrier: $(VENV)/.run ## from the last settlement to the note
+	$(BIN)/python -m bench.barrier
 
 clean: ## what can be made again; a running demo database is stopped first
 	-test -x $(BIN)/stoker && $(STOKER) db stop

@@ -5,6 +5,8 @@
     python -m bench.drain     no-op tasks beside the floor, in turn, and where a task's time goes
     python -m bench.enqueue   putting tasks in, one by one and in bulk, beside a bare COPY
     python -m bench.growth    claims, the view and a fire with ten million queued, a pinned horizon, a long history
+    python -m bench.pickup    how soon a task enqueued alone starts, while a worker lingers
+    python -m bench.barrier   from the last settlement to the note
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;

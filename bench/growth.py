@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from bench.report import arguments, machine, progress, publish, table
-from bench.server import Site, finish, opened, stoker_command
+from bench.server import Site, finish, opened
 from bench.visitor import MODE, Visit, Visitor, fill
 from stoker.sql.query import load
 
@@ -189,8 +189,7 @@ def fires(site: Site) -> tuple[list[Fire], list[Fire]]:
 def fire(site: Site, name: str, url: str) -> Fire:
     """One empty fire."""
     before, started = _blocks(site, name), time.monotonic()
-    command = [stoker_command(), "fire", "--mode", MODE]
-    finish(site.start(command, STOKER_DATABASE_URL=_as_url(url), STOKER_LIMITS_MAX_POOL="1"))
+    finish(site.fire(MODE, 1, STOKER_DATABASE_URL=_as_url(url)))
     seconds = time.monotonic() - started
     return Fire(seconds, _blocks(site, name) - before)
 
