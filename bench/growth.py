@@ -27,7 +27,7 @@ SMALL, LARGE, SINGLES = 10_000, 10_000_000, 1_000_000
 ROUNDS = 60
 WARM = 20
 # By tasks a claim: how many are drained, and how often.
-DRAINS = {100: (100_000, 3), 10: (50_000, 2)}
+DRAINS = {100: (100_000, 8), 10: (50_000, 3)}
 FIRES = 7
 FINISHED = 1_000_000
 _EMPTY = b"truncate stoker.tasks, stoker.ready, stoker.outcomes, stoker.claims, stoker.workers"

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from tests.postgres import Cluster
-from tests.sql.factory import claiming, ended, open_fire, register, settling
+from tests.sql.factory import claiming, ended, open_fire, orders, register, settling
 from tests.sql.plans import FIRST_LATER, FIRST_READY, HELD, NOBODY, READY, SITUATIONS, Plan, build, explain
 
 from stoker.sql.database import Database
 from stoker.sql.target import Target
+from stoker.worker.desk import open_desk
 
 Parameters = dict[str, Any]
 BATCH = 100
@@ -256,11 +257,12 @@ def test_a_worker_that_no_setting_guides_reads_whole_tables(urls: dict[str, str]
         assert asked(scene, HOT["settle in every way"], generic=True).most_rows > READY
 
 
-def test_the_plans_are_those_of_real_connections(url: str) -> None:
-    """A worker's has the settings, and nobody else's."""
-    for by_index in (True, False):
-        database = Database(Target(url), by_index=by_index)
+def test_a_worker_connects_as_these_tests_do_and_nobody_else(url: str) -> None:
+    """With the settings that its plans are pinned by."""
+    office = Database(Target(url))
+    desk = open_desk(orders(office, 1, NOBODY))
+    for database, wanted in ((desk._database, ("off", "force_generic_plan")), (office, ("on", "auto"))):
         with database.raw() as connection:
             rows = connection.execute("select current_setting('enable_seqscan'), current_setting('plan_cache_mode')").fetchall()
         database.close()
-        assert rows == [("off", "force_generic_plan") if by_index else ("on", "auto")]
+        assert rows == [wanted]
