@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-kinds bench-peers clean
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-growth bench-pickup bench-barrier bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(VENV)/.test ## lay the code out
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-start bench-memory bench-drain ## the benches, one after the other
+bench: bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-growth bench-pickup bench-barrier ## the benches, one after the other
 
 bench-start: $(VENV)/.run ## an empty fire, and the first task
 	$(BIN)/python -m bench.start
@@ -60,6 +60,18 @@ bench-drain: $(VENV)/.run ## no-op tasks, 1 and 2 workers, beside the bare-SQL f
 
 bench-kinds: $(VENV)/.run ## tasks enqueued singly, tasks that take time, async, programs beside xargs
 	$(BIN)/python -m bench.kinds
+
+bench-enqueue: $(VENV)/.run ## putting tasks in, beside a bare COPY
+	$(BIN)/python -m bench.enqueue
+
+bench-growth: $(VENV)/.run ## claims with ten million queued, a pinned horizon, a long history
+	$(BIN)/python -m bench.growth
+
+bench-pickup: $(VENV)/.run ## how soon a task enqueued alone starts
+	$(BIN)/python -m bench.pickup
+
+bench-barrier: $(VENV)/.run ## from the last settlement to the note
+	$(BIN)/python -m bench.barrier
 
 bench-peers: $(VENV)/.run ## the same beside other queues, which it installs; not a part of make bench
 	$(BIN)/python -m bench.peers

@@ -40,9 +40,9 @@ class Site:
     url: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def fire(self, mode: str, workers: int) -> subprocess.Popen[str]:
+    def fire(self, mode: str, workers: int, **environment: str) -> subprocess.Popen[str]:
         """Start ``stoker fire`` for one mode, with a pool of ``workers``, and leave it running."""
-        return self.start([stoker_command(), "fire", "--mode", mode], STOKER_LIMITS_MAX_POOL=str(workers))
+        return self.start([stoker_command(), "fire", "--mode", mode], STOKER_LIMITS_MAX_POOL=str(workers), **environment)
 
     def start(self, command: list[str], **environment: str) -> subprocess.Popen[str]:
         """Start a command in the folder; no setting of the caller's environment reaches it."""

@@ -41,7 +41,7 @@ class CommitUnknownError(DatabaseUnreachableError):
     """The connection died before the reply: what was sent may or may not have been committed. Ask before repeating."""
 
 
-def connect(target: Target, application: str = "stoker") -> psycopg.Connection[tuple[Any, ...]]:
+def connect(target: Target, application: str = "stoker", *, by_index: bool = False) -> psycopg.Connection[tuple[Any, ...]]:
     """A fresh autocommit connection; raises DatabaseUnreachableError with the server's words, never the URL."""
     try:
         connection = psycopg.connect(
@@ -52,7 +52,7 @@ def connect(target: Target, application: str = "stoker") -> psycopg.Connection[t
             application_name=application,
             tcp_user_timeout=int(target.statement_timeout * 1000),
             keepalives_idle=30,
-            options=target.options(),
+            options=target.options(by_index=by_index),
         )
     except psycopg.Error as error:
         words = _words(error)
@@ -68,8 +68,12 @@ def _words(error: BaseException) -> str:
 class Database:
     """A connection that is made when first used, and again when it was lost. One statement at a time, from any thread."""
 
-    def __init__(self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0) -> None:
+    def __init__(
+        self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0, by_index: bool = False
+    ) -> None:
+        """``by_index`` is for who only takes a few rows of large tables: no plan that reads a whole one is considered."""
         self.target = target
+        self._by_index = by_index
         self._application = application
         self.patience_seconds = patience_seconds
         self._lock = threading.RLock()
@@ -114,7 +118,7 @@ class Database:
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self.target, self._application)
+            self._connection = connect(self.target, self._application, by_index=self._by_index)
         return self._connection
 
     def _fetch(self, name: str, parameters: Parameters, row: type[Any] | None = None) -> Any:

@@ -6,21 +6,23 @@ The functions work in the caller's connection and transaction; on an autocommit 
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby, islice, pairwise, repeat
 from typing import Any
 
 import psycopg
 
-from stoker.sql.layout import PARTITION_IDS
-from stoker.sql.payload import PayloadError, decode, encode
+from stoker.sql.bulk import columns, cut, deal, numbers, rows
+from stoker.sql.payload import PayloadError, decode, encode, encode_many
 from stoker.sql.query import load
 from stoker.sql.units import parse_duration
 
 DEFAULT_SPAN_LENGTH = 1000
 DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
+_PART = 1000
+_PARTS_AHEAD = 10
 _INTEGER = range(-(2**31), 2**31)
 _UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
 # A day of it in another time zone would be of the year 10000, which Python cannot read back.
@@ -82,21 +84,45 @@ def enqueue(connection: psycopg.Connection[Any], task: NewTask, door: Door) -> i
 
 
 def enqueue_many(connection: psycopg.Connection[Any], tasks: Iterable[NewTask], door: Door) -> list[int]:
-    """Put tasks in by COPY, all or nothing; their ids in the order given. Raises EnqueueError naming the task's number."""
-    checked = [_numbered(number, task, door) for number, task in enumerate(tasks, start=1)]
-    if not checked:
+    """Put tasks in by COPY, all or nothing; their ids in the order given. Raises EnqueueError naming the first broken one.
+
+    1. Take all of ``tasks``: nothing is asked of the database while the caller makes them.
+    2. Check everything but the payloads, and the first ten thousand payloads.
+    3. Check the rest while the server is busy with those before; one that is broken rolls everything back.
+    """
+    given = list(tasks)
+    if not given:
         return []
-    order = sorted(range(len(checked)), key=lambda i: _kind(checked[i][0]))
+    try:
+        return _load(connection, given, door)
+    except (PayloadError, EnqueueError) as error:
+        for number, task in enumerate(given, start=1):
+            _check_numbered(number, task, door)
+        raise EnqueueError(str(error)) from None
+
+
+def _load(connection: psycopg.Connection[Any], given: list[NewTask], door: Door) -> list[int]:
+    runs = _runs(given, door)
+    order = sorted(runs, key=lambda run: run.kind)
+    parts = _encoded(chain.from_iterable(islice(given, run.start, run.end) for run in order), door.payload_limit)
+    checked = list(islice(parts, _PARTS_AHEAD))
     with connection.transaction():
-        runs = connection.execute(load("take_ids", door.schema), {"count": len(checked)}).fetchall()
-        ids = [task_id for lo, hi in runs for task_id in range(lo, hi + 1)]
+        taken = connection.execute(load("take_ids", door.schema), {"count": len(given)}).fetchall()
+        for run, ranges in zip(order, deal(taken, (run.end - run.start for run in order)), strict=True):
+            run.ranges = ranges
+        ids = chain.from_iterable(numbers(run.ranges) for run in order)
+        heads = chain.from_iterable(repeat(run.head, run.end - run.start) for run in order)
         with connection.cursor() as cursor, cursor.copy(load("copy_tasks", door.schema)) as copy:
-            for task_id, place in zip(ids, order, strict=True):
-                task, text = checked[place]
-                copy.write_row((task_id, task.mode, task.version, task.priority, task.max_attempts, text))
-        _insert_spans(connection, list(_spans(ids, [checked[i][0] for i in order], door.span_length)), door)
-    placed = sorted(zip(order, ids, strict=True))
-    return [task_id for _, task_id in placed]
+            for texts in chain(checked, parts):
+                copy.write(rows(texts, ids, heads))
+        _insert_spans(connection, list(_spans(order, door.span_length)), door)
+    return [task_id for run in runs for task_id in numbers(run.ranges)]
+
+
+def _encoded(tasks: Iterator[NewTask], payload_limit: int) -> Iterator[list[str]]:
+    """The payloads as text, part by part, so that never all of it is in memory; raises PayloadError."""
+    while part := [task.payload for task in islice(tasks, _PART)]:
+        yield encode_many(part, payload_limit)
 
 
 def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: datetime | None = None) -> Iterator[NewTask]:
@@ -165,15 +191,69 @@ def _check_time(time: object) -> None:
         raise EnqueueError(f"available_at is beyond the years 2 to {_LAST_YEAR - 1}")
 
 
-def _numbered(number: int, task: NewTask, door: Door) -> tuple[NewTask, str]:
+@dataclass(slots=True)
+class _Run:
+    """Neighbours in the order given that differ in their payloads only: their places, the first of them, and their ids."""
+
+    task: NewTask
+    start: int
+    end: int
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> tuple[str, int, int, float]:
+        """What the tasks of one span have in common."""
+        task = self.task
+        at = task.available_at.timestamp() if task.available_at else float("-inf")
+        return task.mode, task.version, task.priority, at
+
+    @property
+    def head(self) -> str:
+        """Their columns for COPY, between the id and the payload."""
+        task = self.task
+        return columns(task.mode, task.version, task.priority, task.max_attempts)
+
+
+def _runs(given: list[NewTask], door: Door) -> list[_Run]:
+    """The tasks as runs, everything but their payloads checked; raises EnqueueError.
+
+    Alike are two whose numbers are the very same objects: True equals 1, but is not let in as one.
+    """
+    starts = []
+    one = None
+    for place, task in enumerate(given):
+        if (
+            one is None
+            or task.mode != one.mode
+            or task.priority is not one.priority
+            or task.version is not one.version
+            or task.max_attempts is not one.max_attempts
+            or task.available_at is not one.available_at
+        ):
+            _check_columns(task, door)
+            starts.append(place)
+            one = task
+    return [_Run(given[start], start, end) for start, end in pairwise([*starts, len(given)])]
+
+
+def _check_numbered(number: int, task: NewTask, door: Door) -> None:
     try:
-        return task, _checked(task, door)
+        _checked(task, door)
     except EnqueueError as error:
         raise EnqueueError(str(error), task.line or number) from None
 
 
 def _checked(task: NewTask, door: Door) -> str:
     """The payload's text; raises EnqueueError for whatever the database would refuse or a worker could not run."""
+    _check_columns(task, door)
+    try:
+        return encode(task.payload, door.payload_limit)
+    except PayloadError as error:
+        raise EnqueueError(str(error)) from None
+
+
+def _check_columns(task: NewTask, door: Door) -> None:
+    """Everything but the payload."""
     if not isinstance(task.mode, str) or not 0 < len(task.mode) <= 63 or _UNSTORABLE.search(task.mode):
         raise EnqueueError("mode must be a name of 1 to 63 characters of Unicode text without NUL")
     if door.modes is not None and task.mode not in door.modes:
@@ -186,10 +266,6 @@ def _checked(task: NewTask, door: Door) -> str:
         _check_integer("max_attempts", task.max_attempts, range(1, 2**31))
     if task.available_at is not None:
         _check_time(task.available_at)
-    try:
-        return encode(task.payload, door.payload_limit)
-    except PayloadError as error:
-        raise EnqueueError(str(error)) from None
 
 
 def _check_integer(name: str, value: object, allowed: range) -> None:
@@ -197,20 +273,12 @@ def _check_integer(name: str, value: object, allowed: range) -> None:
         raise EnqueueError(f"{name} must be a whole number from {allowed.start} to {allowed.stop - 1}")
 
 
-def _kind(task: NewTask) -> tuple[str, int, int, float]:
-    """What the tasks of one span have in common."""
-    at = task.available_at.timestamp() if task.available_at else float("-inf")
-    return task.mode, task.version, task.priority, at
-
-
-def _spans(ids: Sequence[int], tasks: Sequence[NewTask], length: int) -> Iterator[tuple[NewTask, int, int]]:
-    """Runs of neighbouring ids of one kind, at most ``length`` long, none across a partition's border."""
-    numbered = enumerate(zip(ids, tasks, strict=True))
-    for _, run in groupby(numbered, lambda e: (_kind(e[1][1]), e[1][0] - e[0], e[1][0] // PARTITION_IDS)):
-        entries = [entry for _, entry in run]
-        for start in range(0, len(entries), length):
-            part = entries[start : start + length]
-            yield part[0][1], part[0][0], part[-1][0]
+def _spans(runs: Iterable[_Run], length: int) -> Iterator[tuple[NewTask, int, int]]:
+    """Neighbouring ids of one kind, at most ``length`` of them, none across a partition's border."""
+    for _, alike in groupby(runs, lambda run: run.kind):
+        of_kind = list(alike)
+        for lo, hi in cut((ids for run in of_kind for ids in run.ranges), length):
+            yield of_kind[0].task, lo, hi
 
 
 def _insert_spans(connection: psycopg.Connection[Any], spans: list[tuple[NewTask, int, int]], door: Door) -> None:

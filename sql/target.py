@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 
+_BY_INDEX = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+"""Rows are reached by index, one after the other, whatever the statistics say: they are always late for a queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -15,8 +24,8 @@ class Target:
     prepared_statements: bool = True
     session_options: bool = True
 
-    def options(self) -> str:
-        """Startup options that bound every wait on the server; empty for a pooler that takes none."""
+    def options(self, *, by_index: bool = False) -> str:
+        """Startup options that bound every wait on the server, and its choice of plans; empty for a pooler that takes none."""
         if not self.session_options:
             return ""
         bounds = {
@@ -25,5 +34,6 @@ class Target:
             "idle_in_transaction_session_timeout": int(self.statement_timeout * 1000),
             "jit": "off",
             "search_path": "pg_catalog",
+            **(_BY_INDEX if by_index else {}),
         }
         return " ".join(f"-c {key}={value}" for key, value in bounds.items())

@@ -65,13 +65,12 @@ class Keeper:
         """Start the runner; register; work; leave."""
         self._pen.start()
         group.start_soon(self._pen.attend)
-        from stoker.sql.database import Database
-        from stoker.worker.desk import Desk
+        from stoker.worker.desk import open_desk
         from stoker.worker.shift import Bell, Shift
 
         bell = Bell()
         self._ring = bell.ring
-        desk = Desk(self._orders, Database(self._orders.target, application="stoker worker"))
+        desk = open_desk(self._orders)
         shift = Shift(self._orders, self._pen, self._book, self._limits, self._journal, bell, group)
         group.start_soon(self._hear_signals, shift, group)
         group.start_soon(self._watch_parent, shift)

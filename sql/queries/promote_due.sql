@@ -1,8 +1,8 @@
--- Make up to :limit due spans claimable; each gets a new span id.
+-- Make up to :limit due spans claimable; each gets a new span id. By an array of ids, each is found by its key.
 with due as (
-    delete from stoker.later where span in (
+    delete from stoker.later where span = any(array(
         select span from stoker.later where available_at <= now()
-        order by available_at limit :limit for update skip locked)
+        order by available_at limit :limit for update skip locked))
     returning mode, version, priority, lo, hi, attempts
 ), moved as (
     insert into stoker.ready (mode, version, priority, lo, hi, attempts)

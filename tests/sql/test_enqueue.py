@@ -3,7 +3,7 @@
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg.pq import TransactionStatus
 from tests.sql.oracle import Counts, check
 
 from stoker.sql.enqueue import Door, EnqueueError, NewTask, enqueue, enqueue_many, read_lines
@@ -139,6 +140,52 @@ def test_what_cannot_be_accepted_is_refused_at_the_door(connection: Connection, 
     assert refused.value.line == (2 if put_in is many else None)
     assert check(connection) == Counts()
     assert enqueue(connection, NewTask("m"), DOOR) == 1
+
+
+@pytest.mark.parametrize("broken", [NewTask("m", math.nan), NewTask("m", "x" * (1 << 20)), NewTask("m", {1})])
+def test_a_payload_found_broken_when_rows_are_under_way_takes_all_of_its_call_back(
+    database: str, connection: Connection, broken: NewTask
+) -> None:
+    """P1: what the caller did before stands, and the first broken task is named, not the first that was come upon."""
+    tasks = [NewTask("m", n, n % 2) for n in range(15_000)]
+    tasks[14_000] = tasks[14_501] = broken
+    with psycopg.connect(database) as caller:
+        enqueue(caller, NewTask("m"), DOOR)
+        with pytest.raises(EnqueueError, match=r"^line 14001: "):
+            enqueue_many(caller, tasks, DOOR)
+        enqueue(caller, NewTask("m"), DOOR)
+    assert check(connection) == Counts(ready=2)
+
+
+def test_the_first_broken_task_is_named_whatever_is_wrong_with_it(connection: Connection) -> None:
+    """Columns are looked at before payloads."""
+    with pytest.raises(EnqueueError, match=r"^line 2: payload"):
+        enqueue_many(connection, [NewTask("m"), NewTask("m", math.nan), NewTask("m", priority=True)], DOOR)
+    with pytest.raises(EnqueueError, match=r"^line 2: priority"):
+        enqueue_many(connection, [NewTask("m", priority=1), NewTask("m", priority=True), NewTask("m", math.nan)], DOOR)
+
+
+def test_tasks_are_not_made_while_a_transaction_is_open(database: str) -> None:
+    """P10: whoever reads a slow source, or from this very connection, holds nothing up."""
+    with psycopg.connect(database, autocommit=True) as own:
+
+        def slow() -> Iterator[NewTask]:
+            for n in range(12_000):
+                assert own.info.transaction_status == TransactionStatus.IDLE
+                yield NewTask("m", n)
+
+        assert len(enqueue_many(own, slow(), DOOR)) == 12_000
+
+
+def test_rows_arrive_as_they_were_given_whatever_copy_makes_of_them(connection: Connection) -> None:
+    """Backslashes, tabs and line ends, in modes and payloads; attempts of one's own among those of the mode."""
+    wild = "a\\b\tc\nd\re\bf\fg\vh\\N\\.\u00e9\U0001f600"
+    tasks = [NewTask(mode, wild, max_attempts=limit) for mode in (wild, "\\N", "m") for limit in (None, 3, None)]
+    tasks.append(NewTask("m", "plain"))
+    ids = enqueue_many(connection, tasks, DOOR)
+    rows = connection.execute("select mode, payload, max_attempts from stoker.tasks order by array_position(%s, id)", (ids,))
+    assert rows.fetchall() == [(task.mode, task.payload, task.max_attempts) for task in tasks]
+    assert sorted(hi - lo + 1 for lo, hi in spans(connection)) == [3, 3, 4]
 
 
 def test_an_unknown_mode_is_refused_and_the_known_ones_are_named(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from tests.sql.factory import claim
 
 from stoker.sql.database import Database
 from stoker.sql.enqueue import Door, NewTask, enqueue_many
-from stoker.sql.payload import MAX_DEPTH, PayloadError, decode, encode
+from stoker.sql.payload import MAX_DEPTH, PayloadError, decode, encode, encode_many
 
 LIMIT = 1 << 20
 DEEP = 100_000
@@ -92,6 +92,37 @@ def test_what_cannot_be_stored_is_refused_with_its_reason(value: Any, reason: st
     """R64: at the door, not by the database."""
     with pytest.raises(PayloadError, match=re.escape(reason)):
         encode(value, LIMIT)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(values | st.sampled_from([math.nan, "\0", "\ud800", nested(MAX_DEPTH + 1), "x" * 399, "x" * 401]), max_size=5))
+def test_many_payloads_are_checked_as_one_is(payloads: list[Any]) -> None:
+    """R64: the quick way lets in the same, as the same text."""
+    try:
+        wanted = [encode(payload, 400) for payload in payloads]
+    except PayloadError:
+        with pytest.raises(PayloadError):
+            encode_many(payloads, 400)
+    else:
+        assert encode_many(payloads, 400) == wanted
+
+
+@pytest.mark.parametrize(
+    "value", [10**5000, {"a": {1, 2}}, {(1, 2): 3}, nested(DEEP), "\u00e9" * 200, [[]] * 300, "\\\0"], ids=range(7)
+)
+def test_many_payloads_with_an_odd_one_are_checked_as_one_is(value: Any) -> None:
+    """What hypothesis would not think of; after a refusal the encoder is as good as new."""
+    circle: list[Any] = []
+    circle.append(circle)
+    for odd in (value, circle):
+        try:
+            wanted = [encode(odd, 400)]
+        except PayloadError:
+            with pytest.raises(PayloadError):
+                encode_many([odd], 400)
+        else:
+            assert encode_many([odd], 400) == wanted
+    assert encode_many([[circle[:0]], {"a": 1}], 400) == ["[[]]", '{"a":1}']
 
 
 def test_a_payload_of_depth_100_000_is_refused_both_ways() -> None:
