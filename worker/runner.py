@@ -9,13 +9,12 @@ before it starts it. It arms a timer of its own, so that it ends even if the kee
 import contextlib
 import gc
 import importlib
-import inspect
 import json
 import os
 import signal
 import sys
 import time
-import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from stoker.worker.task import Task
 WORTH_KEEPING_NS = 100_000_000
 _CHUNK = 1 << 20
 _KIND_LIMIT = 100
+_AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
 
 
 def main() -> None:
@@ -167,13 +167,25 @@ def _find(name: str, folder: str) -> Callable[[Task[Any]], Any]:
         found = getattr(found, part)
     if not callable(found):
         raise TypeError(f"{name} is not callable")
-    with contextlib.suppress(ValueError):
-        inspect.signature(found).bind(object())
     handler: Callable[[Task[Any]], Any] = found
+    if not (_is_plain(handler) and handler.__code__.co_argcount == 1 and not handler.__code__.co_kwonlyargcount):
+        import inspect  # 10 ms, for what is no plain function of one argument
+
+        with contextlib.suppress(ValueError):
+            inspect.signature(handler).bind(object())
     return handler
 
 
-def _is_async(handler: Callable[[Task[Any]], Any]) -> bool:
+def _is_plain(handler: Any) -> bool:
+    """Whether it is a function as it was written, as most handlers are."""
+    return type(handler) is types.FunctionType and not hasattr(handler, "__wrapped__") and not hasattr(handler, "__signature__")
+
+
+def _is_async(handler: Any) -> bool:
+    if _is_plain(handler):
+        return bool(handler.__code__.co_flags & _AWAITED)
+    import inspect
+
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
@@ -208,6 +220,8 @@ def _text(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
+    import traceback
+
     try:
         return "".join(traceback.format_exception(error)).strip()[-4000:]
     except BaseException:  # noqa: BLE001 - as above
@@ -216,6 +230,8 @@ def _traceback(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """Where the handler raised, as `` (jobs.py:12)``; empty when it is not known."""
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
 

@@ -9,7 +9,6 @@ What is more than a plain success goes through the pipe before the task is count
 
 import mmap
 import os
-import tempfile
 
 _FINISHED, _BUSY, _TAKEN_FROM, _TAKEN_TO, _PAIRS = 0, 1, 2, 3, 4
 SIZE = mmap.PAGESIZE
@@ -21,6 +20,8 @@ def create() -> int:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("stoker-slate")
     else:
+        import tempfile
+
         descriptor, path = tempfile.mkstemp(prefix="stoker-slate")
         os.unlink(path)  # noqa: PTH108 - a path object gains nothing here
     os.ftruncate(descriptor, SIZE)
