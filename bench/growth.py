@@ -6,7 +6,8 @@ falls on both. Waiting for the disk is left out (synchronous_commit is off), bec
 the rest. Besides the time that passed, the backend's own processor time is told, which others hardly disturb.
 
 The queues are made by the server (generate_series) in one transaction that empties the tables first, then vacuumed and
-analysed: autovacuum would otherwise begin on the long one while it is measured, and every first read would write. Drained tasks are replaced before the next round, so that a queue keeps its length.
+analysed, so that autovacuum has no reason to begin on the long one. Drained tasks are replaced before the next round, so
+that a queue keeps its length.
 """
 
 import statistics
