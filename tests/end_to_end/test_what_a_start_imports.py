@@ -16,7 +16,25 @@ DRIVER = {"psycopg", "psycopg_binary", "psycopg_c", "typing_extensions", "cython
 # A process: the most modules it may import, the libraries it may import, and what of the standard library it may not.
 FIRE = (370, {"anyio", "pydantic_core", *DRIVER}, {"difflib", "argparse"})
 TEMPLATE = (340, {"anyio", *DRIVER}, {"difflib", "argparse", "tomllib", "multiprocessing"})
-RUNNER = (85, set[str](), {"asyncio", "subprocess", "socket", "threading", "logging", "uuid", "ctypes", "selectors", "pathlib"})
+RUNNER = (
+    60,
+    set[str](),
+    {
+        "inspect",
+        "dataclasses",
+        "traceback",
+        "tempfile",
+        "asyncio",
+        "subprocess",
+        "socket",
+        "threading",
+        "logging",
+        "uuid",
+        "ctypes",
+        "selectors",
+        "pathlib",
+    },
+)
 
 COMMAND = """
 import sys
