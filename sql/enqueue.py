@@ -219,20 +219,20 @@ def _runs(given: list[NewTask], door: Door) -> list[_Run]:
 
     Alike are two whose numbers are the very same objects: True equals 1, but is not let in as one.
     """
-    starts = []
-    one = None
+    starts: list[int] = []
+    mode = priority = version = max_attempts = available_at = object()
     for place, task in enumerate(given):
         if (
-            one is None
-            or task.mode != one.mode
-            or task.priority is not one.priority
-            or task.version is not one.version
-            or task.max_attempts is not one.max_attempts
-            or task.available_at is not one.available_at
+            task.mode != mode
+            or task.priority is not priority
+            or task.version is not version
+            or task.max_attempts is not max_attempts
+            or task.available_at is not available_at
         ):
             _check_columns(task, door)
             starts.append(place)
-            one = task
+            mode, priority, version = task.mode, task.priority, task.version
+            max_attempts, available_at = task.max_attempts, task.available_at
     return [_Run(given[start], start, end) for start, end in pairwise([*starts, len(given)])]
 
 

@@ -21,6 +21,7 @@ no user code; the runner imports the handlers and nothing of the database.
 
     runner.py    the runner: import the handler, run what is fed; overlap.py runs several at a time
     slate.py     the shared page on which a runner says what it does; it survives the runner
+    pieces.py    JSON cut into its parts without reading it
     verdict.py   what a failed attempt makes of its task
     redact.py    errors made fit to be stored
     backoff.py   when to try again

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from json import JSONDecoder
 from typing import Any
 
 from stoker.sql.layout import PARTITION_IDS
+from stoker.worker.pieces import pieces
 
 DONE, FAILED, RETRY, UNKNOWN, BACK = "done", "failed", "retry", "unknown", "back"
 """Verdicts. ``BACK``: not started, and to be given back to the queue."""
@@ -21,8 +21,6 @@ Span = tuple[int, int, int]
 """``(lo, hi, spent)``: neighbouring ids with as many attempts spent."""
 Places = tuple[int, int]
 """``(start, stop)``: neighbouring places of a claim, ``stop`` not among them."""
-
-_DECODE = JSONDecoder().raw_decode
 
 
 @dataclass(slots=True)
@@ -69,11 +67,7 @@ class Chunk:
 
     def texts(self) -> Iterator[str]:
         """Each payload's own text, as it was enqueued."""
-        at = 0
-        for _ in range(self.tasks):
-            _, end = _DECODE(self.payloads, at)
-            yield self.payloads[at:end]
-            at = end + 1
+        return pieces(self.payloads)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stoker.worker.capture import MixedVoice, Voice
+from stoker.worker.pieces import UnreadableError, salvage
 from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
@@ -56,6 +57,14 @@ def _made(hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int,
     return OverlappingRunner(hello, handler, acks, slate, voice)
 
 
+def read(line: bytes) -> Any:
+    """A frame: ``[first number, [[lo, hi, attempt], ...], [places to pass over], [payload, ...]]``."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return salvage(line)
+
+
 class Runner:
     """Runs tasks one after the other, in the order they are fed."""
 
@@ -81,9 +90,9 @@ class Runner:
         os.register_at_fork(after_in_child=self._note_fork)
 
     def work(self, lines: Iterator[bytes]) -> None:
-        """Run every frame: ``[first number, [[lo, hi, attempt], ...], [places to pass over], [payload, ...]]``."""
+        """Run the tasks of every frame."""
         for line in lines:
-            number, spans, passed, payloads = json.loads(line)
+            number, spans, passed, payloads = read(line)
             tasks = ((task_id, attempt) for lo, hi, attempt in spans for task_id in range(lo, hi + 1))
             turns: Any = enumerate(zip(tasks, payloads, strict=True))
             if passed:
@@ -107,6 +116,8 @@ class Runner:
                 self._send(["back", number])
                 continue
             try:
+                if payload.__class__ is UnreadableError:
+                    raise payload
                 result = self._handler(Task(task_id, self._mode, payload, attempt, self._installation))
                 message = None if result is None else self._done(number, result)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
@@ -203,7 +214,8 @@ def _secrets(hello: dict[str, Any]) -> dict[str, str]:
 
 def payload_of(frame: bytes, place: int) -> Any:
     """The payload as it was fed, whatever the handler has done to its own."""
-    return json.loads(frame)[3][place]
+    payload = read(frame)[3][place]
+    return None if isinstance(payload, UnreadableError) else payload
 
 
 def _kind(error: BaseException) -> str:

@@ -26,6 +26,13 @@ max_workers = 1
 [modes.mute]
 handler = "jobs:mute"
 max_attempts = 1
+[modes.mute_async]
+handler = "jobs:mute_async"
+max_attempts = 1
+concurrency = 2
+[modes.mute_program]
+command = ["/bin/cat"]
+max_attempts = 1
 [modes.forks]
 handler = "jobs:forks"
 [modes.freezes]
@@ -54,6 +61,10 @@ def mute(task):
     note(task, "start")
     if task.payload == "bad":
         raise MuteError("no words")
+
+
+async def mute_async(task):
+    mute(task)
 
 
 def forks(task):
@@ -91,6 +102,29 @@ def test_a_stop_with_a_batch_in_hand_gives_back_what_was_not_started(project: Pr
     assert stands[ids[300]] == "queued 1"
     assert {stands[task] for task in ids[301:]} == {"queued 0"}
     assert {stands[task] for task in ids[:300]} == {"done 1"}
+
+
+@pytest.mark.parametrize("mode", ["mute", "mute_async", "mute_program"])
+def test_a_payload_that_python_cannot_read_costs_its_own_task_alone(hostile: Project, mode: str) -> None:
+    """P1, R64: another program has put it in; the others of its batch are done, and no runner died of it."""
+    hostile.query("select nextval('stoker.task_ids') from generate_series(1, 5)")
+    hostile.query(
+        "with made as (insert into stoker.tasks (id, mode, payload) values"
+        " (1, %s, ' 1'), (2, %s, (repeat('[', 5000) || repeat(']', 5000))::json), (3, %s, ' \"x\"\t'),"
+        " (4, %s, repeat('9', 5000)::json), (5, %s, '{}') returning id)"
+        " insert into stoker.ready (mode, version, priority, lo, hi) values (%s, 1, 0, 1, 5) returning span",
+        *[mode] * 6,
+    )
+    hostile.query("insert into stoker.workers (worker, fire, mode, ordinal, owner, lease_until, exited_at, done, busy_seconds)"
+                  " values (gen_random_uuid(), 0, %s, 1, '{}', now(), now(), 1000, 0.001) returning 1", mode)  # fmt: skip
+    facts = hostile.json("fire", "--mode", mode)
+    assert facts["workers"]["respawns"] == 0
+    stands = dict(hostile.query("select id, status from stoker.task_queue"))
+    is_python = mode != "mute_program"
+    assert [stands[task] for task in range(1, 6)] == ["done", "failed" if is_python else "done"] * 2 + ["done"]
+    if is_python:
+        kinds = hostile.query("select distinct error_kind, error like 'the payload cannot be read: %%' from stoker.failed")
+        assert kinds == [("UnreadableError", True)]
 
 
 def test_an_error_that_cannot_say_what_it_is_is_an_ordinary_failure(hostile: Project) -> None:

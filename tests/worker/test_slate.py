@@ -1,0 +1,47 @@
+"""The shared page: what one process writes, the other reads, also when the writer is gone."""
+
+import os
+
+from stoker.worker.slate import MOST_AT_A_TIME, Slate, create
+
+
+def pair() -> tuple[Slate, Slate]:
+    """Two views on one page."""
+    page = create()
+    views = Slate(page), Slate(page)
+    os.close(page)
+    return views
+
+
+def test_a_task_runs_from_its_start_until_it_is_finished() -> None:
+    """What is finished does not run, though its number still stands."""
+    runner, keeper = pair()
+    assert keeper.running() == []
+    assert runner.start(1, 500)
+    assert keeper.running() == [(1, 500)]
+    runner.finish(1, 40)
+    assert (keeper.running(), keeper.finished, keeper.busy_seconds) == ([], 1, 4e-8)
+
+
+def test_tasks_that_run_at_the_same_time_are_told_apart_the_longest_first() -> None:
+    """Each has a pair of its own, which is left when it is over, whatever the others do."""
+    runner, keeper = pair()
+    for number, started_at in ((1, 30), (2, 10), (3, 20)):
+        assert runner.start(number, started_at, pair=number)
+    assert keeper.running(4) == [(2, 10), (3, 20), (1, 30)]
+    runner.leave(2)
+    assert keeper.running(4) == [(3, 20), (1, 30)]
+    assert runner.start(9, 1, pair=MOST_AT_A_TIME - 1)
+    assert keeper.running(MOST_AT_A_TIME)[0] == (9, 1)
+
+
+def test_what_was_taken_back_does_not_start_and_what_comes_after_does() -> None:
+    """P1: the runner is told no, and stands as idle."""
+    runner, keeper = pair()
+    assert runner.start(3, 1)
+    keeper.take(4, 6)
+    for number in (4, 5, 6):
+        assert not runner.start(number, 2)
+        assert keeper.running() == []
+    assert runner.start(7, 2)
+    assert keeper.running() == [(7, 2)]
