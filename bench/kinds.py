@@ -45,7 +45,7 @@ KINDS = (
     Kind("one_ms", "sleeps 1 ms", 4_000, 2, 0.001),
     Kind("ten_ms", "sleeps 10 ms", 800, 2, 0.01),
     Kind("mixed", "of a hundred: 89 no-ops, 10 of 1 ms, one of 10 ms", 20_000, 2, 0.0002),
-    Kind("ten_ms_async", "async, sleeps 10 ms, 8 at a time", 12_000, 4, 0.01, 8),
+    Kind("ten_ms_async", "async, sleeps 10 ms, 8 at a time", 32_000, 4, 0.01, 8),
 )
 
 

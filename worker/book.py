@@ -228,6 +228,11 @@ class Book:
     fed: deque[Claim] = field(default_factory=deque)
     next_number: int = 1
 
+    @property
+    def open(self) -> int:
+        """How many tasks are with the runner and not over."""
+        return sum(claim.open for claim in self.fed)
+
     def feed(self, claim: Claim, now: float) -> None:
         """Number the tasks of ``claim``, which is handed to the runner."""
         claim.base = self.next_number

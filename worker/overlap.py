@@ -6,6 +6,8 @@ too long is cancelled by itself, and the others go on; what blocks the loop is e
 
 import asyncio
 import os
+import select
+import selectors
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from stoker.worker.pieces import UnreadableError
 from stoker.worker.runner import WORTH_KEEPING_NS, Runner, payload_of, read, send
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
+
+_MOST_FOR_SELECT = 1024
 
 
 class OverlappingRunner(Runner):
@@ -34,7 +38,8 @@ class OverlappingRunner(Runner):
 
     def work(self, lines: Iterator[bytes]) -> None:
         """Run every task of every frame; the next frame is read when the last tasks of this one are about to start."""
-        asyncio.run(self._work(lines))
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            runner.run(self._work(lines))
 
     async def _work(self, lines: Iterator[bytes]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -88,6 +93,23 @@ class OverlappingRunner(Runner):
             if isinstance(error, TimeoutError) and limit.expired():
                 return ["failed", turn.number, TIMEOUT, f"ran longer than {self._timeout:g} s", False]
             return self._failed(turn.number, error, payload_of(turn.line, turn.place))
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(_ExactSelector()) if hasattr(selectors, "EpollSelector") else asyncio.new_event_loop()
+
+
+if hasattr(selectors, "EpollSelector"):
+
+    class _ExactSelector(selectors.EpollSelector):
+        """Waits as long as it is told. epoll counts whole milliseconds, so that a sleep of ten takes half of one more."""
+
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            """What is ready, after ``timeout`` seconds at the longest: epoll's descriptor is watched by who counts finer."""
+            if timeout is not None and timeout > 0 and self.fileno() < _MOST_FOR_SELECT:
+                select.select([self.fileno()], [], [], timeout)
+                timeout = 0
+            return super().select(timeout)
 
 
 @dataclass(slots=True)

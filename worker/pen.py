@@ -227,7 +227,7 @@ class Pen:
         return self._child is not None
 
     def _note(self, message: list[Any]) -> None:
-        self.wake()
+        """Take what the runner says. Who waits is woken when there is something to do now, not for every task."""
         match message:
             case ["done", number, result, label, seconds]:
                 if entry := self._entry(number):
@@ -240,10 +240,14 @@ class Pen:
                 self._end(*found, number, seconds)
             case ["back", number] if found := self._find(number):
                 found[0].give_back(found[1])
+            case ["end", _]:
+                self.wake()
             case ["ready"]:
                 self.ready = True
+                self.wake()
             case ["broken", text]:
                 self.broken = text
+                self.wake()
             case _:
                 return
 
@@ -256,6 +260,8 @@ class Pen:
         claim.end(place)
         claim.busy_seconds += seconds if entry.is_plain else 0.0
         self._ended.add(Over(1, seconds, [entry]))
+        if self.book.open < 2 * self.orders.mode.concurrency:
+            self.wake()
 
     def _find(self, number: Any) -> tuple[Claim, int] | None:
         return self.book.find(number) if isinstance(number, int) else None
