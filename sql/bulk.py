@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 
 from stoker.sql.layout import PARTITION_IDS
 
@@ -12,6 +12,17 @@ Ids = tuple[int, int]
 _BACKSLASH, _TWO = "\\", "\\\\"
 _SPECIAL = re.compile(r"[\\\t\n\r\b\f\v]")
 _ESCAPED = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+
+
+def neighbours(lo: int, hi: int, ids: Iterable[int] | None) -> list[Ids]:
+    """What take_ids gave, as runs of neighbours that rise."""
+    if ids is None:
+        return [(lo, hi)]
+    found: list[Ids] = []
+    for _, island in groupby(enumerate(sorted(ids)), lambda one: one[1] - one[0]):
+        members = [one for _, one in island]
+        found.append((members[0], members[-1]))
+    return found
 
 
 def deal(taken: Iterable[Ids], counts: Iterable[int]) -> Iterator[list[Ids]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from stoker.sql.bulk import columns, cut, deal, numbers, rows
+from stoker.sql.bulk import columns, cut, deal, neighbours, numbers, rows
 from stoker.sql.payload import PayloadError, decode, encode, encode_many
 from stoker.sql.query import load
 from stoker.sql.units import parse_duration
@@ -107,8 +107,8 @@ def _load(connection: psycopg.Connection[Any], given: list[NewTask], door: Door)
     parts = _encoded(chain.from_iterable(islice(given, run.start, run.end) for run in order), door.payload_limit)
     checked = list(islice(parts, _PARTS_AHEAD))
     with connection.transaction():
-        taken = connection.execute(load("take_ids", door.schema), {"count": len(given)}).fetchall()
-        for run, ranges in zip(order, deal(taken, (run.end - run.start for run in order)), strict=True):
+        ((lo, hi, ids_taken),) = connection.execute(load("take_ids", door.schema), {"count": len(given)}).fetchall()
+        for run, ranges in zip(order, deal(neighbours(lo, hi, ids_taken), (run.end - run.start for run in order)), strict=True):
             run.ranges = ranges
         ids = chain.from_iterable(numbers(run.ranges) for run in order)
         heads = chain.from_iterable(repeat(run.head, run.end - run.start) for run in order)

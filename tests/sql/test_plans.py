@@ -22,7 +22,7 @@ BATCH = 100
 # A row claimed or settled moves in a table with two indexes, and its task is found by its key.
 A_ROW = 40
 # A session's first statement reads the catalogue too.
-A_START = 300
+A_START = 800
 
 
 @dataclass(frozen=True, slots=True)
