@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-growth bench-pickup bench-barrier bench-peers clean
+.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(VENV)/.test ## lay the code out
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-growth bench-pickup bench-barrier ## the benches, one after the other
+bench: bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier ## the benches, one after the other
 
 bench-start: $(VENV)/.run ## an empty fire, and the first task
 	$(BIN)/python -m bench.start
@@ -63,6 +63,9 @@ bench-kinds: $(VENV)/.run ## tasks enqueued singly, tasks that take time, async,
 
 bench-enqueue: $(VENV)/.run ## putting tasks in, beside a bare COPY
 	$(BIN)/python -m bench.enqueue
+
+bench-tuning: $(VENV)/.run ## what each choice of the hot path is worth
+	$(BIN)/python -m bench.tuning
 
 bench-growth: $(VENV)/.run ## claims with ten million queued, a pinned horizon, a long history
 	$(BIN)/python -m bench.growth

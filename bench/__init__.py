@@ -6,6 +6,7 @@
     python -m bench.kinds     tasks enqueued singly, tasks that take time, async, programs beside xargs
     python -m bench.peers     the same beside other queues on PostgreSQL, which it installs
     python -m bench.enqueue   putting tasks in, one by one and in bulk, beside a bare COPY
+    python -m bench.tuning    what each choice of the hot path is worth
     python -m bench.growth    claims, the view and a fire with ten million queued, a pinned horizon, a long history
     python -m bench.pickup    how soon a task enqueued alone starts, while a worker lingers
     python -m bench.barrier   from the last settlement to the note

@@ -37,15 +37,16 @@ def load(site: Site, mode: str, count: int) -> None:
 
     What earlier workers measured stays: a worker of a known quick mode begins with long batches.
     """
-    _fill(site, mode, count, Door())
+    fill_with(site, mode, count, Door())
 
 
 def load_singly(site: Site, mode: str, count: int) -> None:
     """The same, but every task a span of its own, as when each is enqueued by a call of its own."""
-    _fill(site, mode, count, Door(span_length=1))
+    fill_with(site, mode, count, Door(span_length=1))
 
 
-def _fill(site: Site, mode: str, count: int, door: Door) -> None:
+def fill_with(site: Site, mode: str, count: int, door: Door) -> None:
+    """The same, through this door."""
     with psycopg.connect(site.url, autocommit=True) as connection:
         connection.execute(f"truncate {', '.join(f'stoker.{table}' for table in _TABLES)}".encode())
         connection.execute("checkpoint")
