@@ -16,6 +16,14 @@ async def several(task):
                 await asyncio.sleep(0.01)
         case "endless":
             await asyncio.Event().wait()
+        case "nap":
+            await asyncio.sleep(0.4)
+        case "stubborn":
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    pass
         case "block":
             time.sleep(600)
         case "kill":
@@ -84,6 +92,16 @@ def test_a_task_that_blocks_the_loop_is_ended_from_outside(project: Project) -> 
     blocker, *others = project.enqueue("several", "block", *["quick"] * 6)
     assert project.run("fire").returncode == 0
     assert states(project) == {blocker: "failed 2"} | dict.fromkeys(others, "done 1")
+
+
+def test_a_task_that_will_not_be_cancelled_is_ended_and_who_ran_beside_it_is_not_charged(project: Project) -> None:
+    """P1: who had time left goes back as it was, though it had started."""
+    project.write(CONFIG, JOBS)
+    stubborn, *others = project.enqueue("several", "stubborn", *["nap"] * 30)
+    assert project.run("fire").returncode == 0
+    assert states(project) == {stubborn: "failed 2"} | dict.fromkeys(others, "done 1")
+    assert len(project.ledger()) > 32
+    assert project.query("select distinct id from stoker.attempts") == [(stubborn,)]
 
 
 def test_whatever_ran_in_a_runner_that_died_has_spent_an_attempt(project: Project) -> None:
