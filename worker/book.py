@@ -261,6 +261,11 @@ class Book:
             self.fed.popleft()
         return found
 
+    def forget(self) -> None:
+        """Claims of which every task is over are with the runner no longer."""
+        if any(claim.is_over for claim in self.fed):
+            self.fed = deque(claim for claim in self.fed if not claim.is_over)
+
     def take_back(self) -> None:
         """The runner is gone; numbering starts anew."""
         self.fed.clear()

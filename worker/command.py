@@ -115,7 +115,7 @@ class CommandPen:
         for turn in turns:
             turn.claim.end(turn.place)
             turn.claim.busy_seconds += turn.seconds if turn.entry.is_plain else 0.0
-            self.book.finish(turn.claim.base + turn.place)
+        self.book.forget()
         return Over(len(turns), sum(turn.seconds for turn in turns), [turn.entry for turn in turns])
 
     def running(self) -> float | None:
@@ -248,5 +248,5 @@ class CommandPen:
 def _value(payload: str) -> Any:
     try:
         return json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -8,15 +8,16 @@ import asyncio
 import os
 import select
 import selectors
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.worker.capture import MixedVoice
 from stoker.worker.limits import TIMEOUT
 from stoker.worker.pieces import UnreadableError
-from stoker.worker.runner import WORTH_KEEPING_NS, Runner, payload_of, read, send
+from stoker.worker.runner import WORTH_KEEPING_NS, Runner, read, send
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
@@ -42,20 +43,27 @@ class OverlappingRunner(Runner):
             runner.run(self._work(lines))
 
     async def _work(self, lines: Iterator[bytes]) -> None:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._hear, args=(lines, loop), daemon=True).start()
         async with asyncio.TaskGroup() as group:
             for pair in range(self._slots):
                 group.create_task(self._fill(pair))
-            while line := await asyncio.to_thread(next, lines, b""):
-                for turn in _turns(line):
-                    await self._turns.put(turn)
-            for _ in range(self._slots):
-                await self._turns.put(None)
+
+    def _hear(self, lines: Iterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        """Read the feed, in a thread of its own: those of the loop may all be held by handlers."""
+        for line in lines:
+            asyncio.run_coroutine_threadsafe(self._take(_turns(line)), loop).result()
+        asyncio.run_coroutine_threadsafe(self._take([None] * self._slots), loop)
+
+    async def _take(self, turns: Iterable["_Turn | None"]) -> None:
+        for turn in turns:
+            await self._turns.put(turn)
 
     async def _fill(self, pair: int) -> None:
-        """One task after the other, in one pair of the page; nothing is handed over between two of them."""
+        """One task after the other, in one pair of the page. Each in a Task of its own, which a handler may cancel late."""
         while (turn := await self._turns.get()) is not None:
             self._running += 1
-            await self._attempt(pair, turn)
+            await asyncio.wait([asyncio.create_task(self._attempt(pair, turn))])
             self._running -= 1
             if not self._running:
                 self._disarm()
@@ -92,7 +100,7 @@ class OverlappingRunner(Runner):
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
             if isinstance(error, TimeoutError) and limit.expired():
                 return ["failed", turn.number, TIMEOUT, f"ran longer than {self._timeout:g} s", False]
-            return self._failed(turn.number, error, payload_of(turn.line, turn.place))
+            return self._failed(turn.number, error, self._payload(turn.line, turn.place))
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -42,7 +42,7 @@ class Pen:
     _ear: Ear | None = None
     _wire: Wire | None = None
     _busy_seconds: float = 0.0
-    _ended: Over = field(default_factory=Over)
+    _heard: list[tuple[int, float | None]] = field(default_factory=list)
     _taken_after: int = 0
     _taken_at: float = 0.0
     _gone: anyio.Event = field(default_factory=anyio.Event)
@@ -51,7 +51,7 @@ class Pen:
     def start(self) -> None:
         """Start a runner; ``ready`` or ``broken`` is set when it has looked at its handler."""
         self.ready, self.broken, self.dead, self._taken_after = False, None, False, 0
-        self._busy_seconds, self._gone, self._ended = 0.0, anyio.Event(), Over()
+        self._busy_seconds, self._gone, self._heard = 0.0, anyio.Event(), []
         nonce = secrets.token_hex(8)
         page = create()
         slate = self._slate = Slate(page)
@@ -120,7 +120,10 @@ class Pen:
                     await wire.write(frame, lambda: not self.dead and self.starts == runner)
 
     def harvest(self) -> Over:
-        """Note in the book what the runner has finished, with times and output."""
+        """Note in the book what the runner has finished, with times and output.
+
+        Here alone verdicts come about: what a settlement was made of must not change while it is on its way.
+        """
         if self._slate is None or self._ear is None or self._wire is None:
             return Over()
         finished, busy = self._slate.finished, self._slate.busy_seconds
@@ -130,8 +133,12 @@ class Pen:
                 claim, place = found
                 claim.entry(place).output = self._ear.take(number)
         took, self._busy_seconds = busy - self._busy_seconds, busy
-        over, self._ended = self._ended, Over()
-        over.add(sum_up(self.book.finish(finished), took))
+        over = sum_up(self.book.finish(finished), took)
+        heard, self._heard = self._heard, []
+        for number, seconds in heard:
+            if found := self.book.find(number):
+                over.add(self._end(*found, number, seconds))
+        self.book.forget()
         return over
 
     def running(self) -> float | None:
@@ -236,10 +243,12 @@ class Pen:
                 if entry := self._entry(number):
                     entry.said, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
                     entry.is_permanent = permanent
-            case ["over", number, seconds] if found := self._find(number):
-                self._end(*found, number, seconds)
-            case ["back", number] if found := self._find(number):
-                found[0].give_back(found[1])
+            case ["over", int(number), float(seconds)]:
+                self._heard.append((number, seconds))
+                if self.book.open - len(self._heard) < 2 * self.orders.mode.concurrency:
+                    self.wake()
+            case ["back", int(number)]:
+                self._heard.append((number, None))
             case ["end", _]:
                 self.wake()
             case ["ready"]:
@@ -251,17 +260,16 @@ class Pen:
             case _:
                 return
 
-    def _end(self, claim: Claim, place: int, number: int, seconds: float) -> None:
-        """A task of a runner that runs several at a time is over; its output came before this was said."""
-        if self._wire is not None:
-            self._wire.drain_output()
+    def _end(self, claim: Claim, place: int, number: int, seconds: float | None) -> Over:
+        """A task is over that the runner spoke of by itself: it ran beside others, or, without ``seconds``, was passed over."""
+        if seconds is None:
+            claim.give_back(place)
+            return Over()
         entry = claim.entry(place)
         entry.output = self._ear.take(number) if self._ear else None
         claim.end(place)
         claim.busy_seconds += seconds if entry.is_plain else 0.0
-        self._ended.add(Over(1, seconds, [entry]))
-        if self.book.open < 2 * self.orders.mode.concurrency:
-            self.wake()
+        return Over(1, seconds, [entry])
 
     def _find(self, number: Any) -> tuple[Claim, int] | None:
         return self.book.find(number) if isinstance(number, int) else None

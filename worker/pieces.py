@@ -32,11 +32,23 @@ def pieces(text: str) -> Iterator[str]:
 
 def salvage(frame: bytes) -> tuple[int, list[Any], list[int], list[Any]]:
     """The parts of a frame that cannot be read as a whole; a payload that cannot be read is an UnreadableError."""
-    number, spans, passed, payloads = pieces(frame.decode().strip()[1:-1])
-    return json.loads(number), json.loads(spans), json.loads(passed), [_read(one) for one in pieces(payloads[1:-1])]
+    number, spans, passed, _ = pieces(_within(frame.decode()))
+    return json.loads(number), json.loads(spans), json.loads(passed), [read_one(text) for text in cut(frame)]
 
 
-def _read(text: str) -> Any:
+def cut(frame: bytes) -> list[str]:
+    """The payloads of a frame, each its own text."""
+    *_, payloads = pieces(_within(frame.decode()))
+    return list(pieces(_within(payloads)))
+
+
+def _within(text: str) -> str:
+    """What stands between a text's first and last bracket."""
+    return text.strip()[1:-1]
+
+
+def read_one(text: str) -> Any:
+    """The payload behind ``text``, or an UnreadableError that says why there is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stoker.worker.capture import MixedVoice, Voice
-from stoker.worker.pieces import UnreadableError, salvage
+from stoker.worker.pieces import UnreadableError, cut, read_one, salvage
 from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
@@ -86,6 +86,7 @@ class Runner:
         self._voice = voice
         self._armed_ns = 0
         self._busy_ns = 0
+        self._cut: tuple[bytes, list[str]] = b"", []
         self._is_forked = False
         os.register_at_fork(after_in_child=self._note_fork)
 
@@ -121,7 +122,7 @@ class Runner:
                 result = self._handler(Task(task_id, self._mode, payload, attempt, self._installation))
                 message = None if result is None else self._done(number, result)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
-                message = self._failed(number, error, payload_of(line, place))
+                message = self._failed(number, error, self._payload(line, place))
             if self._is_forked:
                 os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
             ended = clock()
@@ -134,6 +135,13 @@ class Runner:
                 voice.end_task()
             slate.finish(number, self._busy_ns)
             started = ended
+
+    def _payload(self, line: bytes, place: int) -> Any:
+        """The payload as it was fed, whatever the handler has done to its own; None if it cannot be read."""
+        if self._cut[0] is not line:
+            self._cut = line, cut(line)
+        payload = read_one(self._cut[1][place])
+        return None if isinstance(payload, UnreadableError) else payload
 
     def _note_fork(self) -> None:
         self._is_forked = True
@@ -210,12 +218,6 @@ def _synchronous(handler: Callable[[Task[Any]], Any]) -> Callable[[Task[Any]], A
 def _secrets(hello: dict[str, Any]) -> dict[str, str]:
     """What of the environment the mode lists itself."""
     return {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
-
-
-def payload_of(frame: bytes, place: int) -> Any:
-    """The payload as it was fed, whatever the handler has done to its own."""
-    payload = read(frame)[3][place]
-    return None if isinstance(payload, UnreadableError) else payload
 
 
 def _kind(error: BaseException) -> str:

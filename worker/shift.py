@@ -231,7 +231,7 @@ class Shift:
             if claim.is_fed or claim.is_over or self._pen.dead or not self._pen.ready or self.killed_for:
                 continue
             if not claim.started:
-                if self._book.fed:
+                if self._book.open >= self._mode.concurrency:
                     return
                 if not await insist(partial(desk.start, claim)):
                     self.stop(FENCED)

@@ -76,7 +76,9 @@ class Slate:
         """The tasks that run, with the times of their start (nanoseconds); the longest running first."""
         found = []
         for at in range(_PAIRS, _PAIRS + 2 * pairs, 2):
-            started_at, number = self._words[at + 1], self._words[at]
+            number, started_at = 0, 0
+            while number != self._words[at]:  # until both are of one task
+                number, started_at = self._words[at], self._words[at + 1]
             if number > self._words[_FINISHED]:
                 found.append((number, started_at))
         return sorted(found, key=lambda pair: pair[1])

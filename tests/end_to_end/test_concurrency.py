@@ -16,8 +16,14 @@ async def several(task):
                 await asyncio.sleep(0.01)
         case "endless":
             await asyncio.Event().wait()
-        case "nap":
-            await asyncio.sleep(0.4)
+        case float():
+            await asyncio.sleep(task.payload)
+        case "thread":
+            await asyncio.to_thread(time.sleep, 600)
+        case "late":
+            asyncio.get_running_loop().call_later(0.2, asyncio.current_task().cancel)
+        case "cancel":
+            asyncio.current_task().cancel()
         case "stubborn":
             while True:
                 try:
@@ -97,7 +103,7 @@ def test_a_task_that_blocks_the_loop_is_ended_from_outside(project: Project) -> 
 def test_a_task_that_will_not_be_cancelled_is_ended_and_who_ran_beside_it_is_not_charged(project: Project) -> None:
     """P1: who had time left goes back as it was, though it had started."""
     project.write(CONFIG, JOBS)
-    stubborn, *others = project.enqueue("several", "stubborn", *["nap"] * 30)
+    stubborn, *others = project.enqueue("several", "stubborn", *[0.4] * 30)
     assert project.run("fire").returncode == 0
     assert states(project) == {stubborn: "failed 2"} | dict.fromkeys(others, "done 1")
     assert len(project.ledger()) > 32
@@ -118,6 +124,46 @@ def test_whatever_ran_in_a_runner_that_died_has_spent_an_attempt(project: Projec
     assert {stands[task] for task in others} <= {"done 1", "done 2", "failed 2"}
     starts = [task for _, task, _, _ in project.ledger()]
     assert all(starts.count(task) == int(stands[task].split()[1]) for task in (killer, *others))
+
+
+def test_no_task_is_lost_that_ends_while_others_are_being_settled(project: Project) -> None:
+    """P1: tasks of every length end all the time, also while a part of their claim is on its way to the database."""
+    project.write(CONFIG.replace("concurrency = 4", "concurrency = 32").replace('timeout = "1s"', 'timeout = "1m"'), JOBS)
+    ids = project.enqueue("several", *[place % 100 / 120 for place in range(800)])
+    assert project.run("fire").returncode == 0
+    assert states(project) == dict.fromkeys(ids, "done 1")
+    assert project.query("select done from stoker.workers") == [(800,)]
+
+
+def test_a_task_that_comes_alone_starts_while_others_run(project: Project) -> None:
+    """What was claimed ahead, and alone, waits for a free place only."""
+    project.write(CONFIG.replace('timeout = "1s"', 'timeout = "1m"'), JOBS)
+    project.enqueue("several", *[0.05] * 40)
+    assert project.run("fire").returncode == 0
+    project.enqueue("several", "gate", "gate", "gate", 0.5)
+    fire = project.start("fire")
+    project.wait_for_starts(44)
+    (alone,) = project.enqueue("several", 0.01)
+    wait_until(lambda: alone in {task for _, task, _, _ in project.ledger("end")}, 10, "the single task never ran")
+    project.open_gate()
+    assert fire.wait(timeout=30) == 0
+
+
+def test_handlers_that_hold_every_thread_do_not_hold_the_others(project: Project) -> None:
+    """A thread cannot be cancelled: those of the loop may all be taken, and what needs none goes on."""
+    project.write(CONFIG.replace("max_attempts = 2", "max_attempts = 1"), JOBS)
+    held = project.enqueue("several", *["thread"] * 10)
+    others = project.enqueue("several", *[0.001] * 100)
+    assert project.run("fire").returncode == 0
+    assert states(project) == dict.fromkeys(held, "failed 1") | dict.fromkeys(others, "done 1")
+
+
+def test_a_late_cancellation_hits_nobody_else(project: Project) -> None:
+    """A handler that cancels itself too late, or leaves that to a timer, harms neither its neighbours nor its place."""
+    project.write(CONFIG, JOBS)
+    ids = project.enqueue("several", *["late", "cancel"] * 6, *[0.1] * 20)
+    assert project.run("fire").returncode == 0
+    assert states(project) == dict.fromkeys(ids, "done 1")
 
 
 def test_what_tasks_print_at_the_same_time_is_kept_with_each(project: Project) -> None:

@@ -31,7 +31,7 @@ handler = "jobs:mute_async"
 max_attempts = 1
 concurrency = 2
 [modes.mute_program]
-command = ["/bin/cat"]
+command = ["/bin/sh", "-c", "echo no >&2; exit 1"]
 max_attempts = 1
 [modes.forks]
 handler = "jobs:forks"
@@ -121,7 +121,8 @@ def test_a_payload_that_python_cannot_read_costs_its_own_task_alone(hostile: Pro
     assert facts["workers"]["respawns"] == 0
     stands = dict(hostile.query("select id, status from stoker.task_queue"))
     is_python = mode != "mute_program"
-    assert [stands[task] for task in range(1, 6)] == ["done", "failed" if is_python else "done"] * 2 + ["done"]
+    assert facts["workers"]["exits"] == {"empty": 1}
+    assert [stands[task] for task in range(1, 6)] == (["done", "failed"] * 2 + ["done"] if is_python else ["failed"] * 5)
     if is_python:
         kinds = hostile.query("select distinct error_kind, error like 'the payload cannot be read: %%' from stoker.failed")
         assert kinds == [("UnreadableError", True)]
