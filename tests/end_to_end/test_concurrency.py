@@ -1,5 +1,6 @@
 """Async handlers, several at a time in one runner."""
 
+import psycopg
 from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 
@@ -127,12 +128,17 @@ def test_whatever_ran_in_a_runner_that_died_has_spent_an_attempt(project: Projec
 
 
 def test_no_task_is_lost_that_ends_while_others_are_being_settled(project: Project) -> None:
-    """P1: tasks of every length end all the time, also while a part of their claim is on its way to the database."""
+    """P1: tasks of every length end all the time, also while a part of their claim is slow on its way to the database."""
     project.write(CONFIG.replace("concurrency = 4", "concurrency = 32").replace('timeout = "1s"', 'timeout = "1m"'), JOBS)
-    ids = project.enqueue("several", *[place % 100 / 120 for place in range(800)])
+    ids = project.enqueue("several", *[place % 100 / 60 for place in range(200)])
+    with psycopg.connect(project.url, autocommit=True) as connection:
+        connection.execute(
+            "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(0.3); return new; end';"
+            "create trigger slow before update on stoker.claims for each row execute function public.slow()"
+        )
     assert project.run("fire").returncode == 0
     assert states(project) == dict.fromkeys(ids, "done 1")
-    assert project.query("select done from stoker.workers") == [(800,)]
+    assert project.query("select done from stoker.workers") == [(200,)]
 
 
 def test_a_task_that_comes_alone_starts_while_others_run(project: Project) -> None:
