@@ -16,7 +16,7 @@ def test_what_is_heard_changes_nothing_that_may_be_on_its_way_to_the_database() 
     pen = Pen(orders, {}, book, lambda: None)
     on_its_way = settlement(claim)
     for message in (["over", 2, 0.1], ["done", 2, '"x"', None, 0.1], ["back", 3]):
-        pen._note(message)  # noqa: SLF001 - what a wire would bring
+        pen._note(message)
     claim.settle()
     assert (on_its_way.plain, on_its_way.left) == ([(1, 1, 0)], [(2, 4, 0)])
     last = settlement(claim)
