@@ -23,7 +23,7 @@ from stoker.hygiene.process import Child, Reaped, become_subreaper, open_pidfd, 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 """What stands in the template's environment for each tag: what it forks writes its own over it, which is as long."""
 
-_ANSWER_SECONDS = 20.0
+_ANSWER_SECONDS = 5.0
 _MESSAGE_BYTES = 4096
 _DESCRIPTORS = 1024
 

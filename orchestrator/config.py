@@ -26,7 +26,7 @@ from stoker.orchestrator.config_layers import (
 from stoker.orchestrator.config_masking import MASK, masked_url
 from stoker.orchestrator.config_names import MODES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
-from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, keys_of
+from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
@@ -67,7 +67,7 @@ class Config:
         name, _, key = key_path.rpartition(".")
         mode = name.removeprefix(f"{MODES}.") if name.startswith(f"{MODES}.") else None
         section = ModeSettings if mode in self.modes else SECTIONS.get(name)
-        if section is None or key not in keys_of(section):
+        if section is None or key not in section.keys:
             raise KeyError(key_path)
         return self.origins.get(key_path, DEFAULT)
 
@@ -141,7 +141,7 @@ def _modes(document: Mapping[str, Any]) -> tuple[dict[str, ModeSettings], list[P
     for name, table in tables.items() if isinstance(tables, dict) else ():
         if not isinstance(table, dict) or not MODE_NAME.fullmatch(name):
             continue
-        known = {key: value for key, value in table.items() if key in keys_of(ModeSettings)}
+        known = {key: value for key, value in table.items() if key in ModeSettings.keys}
         mode, wrong = _validated(ModeSettings, (MODES, name), known, {})
         problems += wrong
         if isinstance(mode, ModeSettings):

@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.orchestrator.config_errors import FILE, ConfigError, Problem, path_of
 from stoker.orchestrator.config_names import MODES, homes_of, meant, nearest
-from stoker.orchestrator.settings import SECTIONS, keys_of
+from stoker.orchestrator.settings import SECTIONS
 
 DEFAULT, FROM_FILE, FROM_ENVIRONMENT, FROM_FLAG = "default", "file", "environment", "flag"
 KeyPath = tuple[str, ...]
@@ -92,7 +92,7 @@ def from_file(document: Mapping[str, Any]) -> Layer:
     """The known keys of the file."""
     layer = Layer(FROM_FILE)
     for name, section in SECTIONS.items():
-        _take(layer, (name,), document.get(name), keys_of(section))
+        _take(layer, (name,), document.get(name), section.keys)
     return layer
 
 
@@ -106,7 +106,7 @@ def _take(layer: Layer, at: KeyPath, table: Any, known: Mapping[str, Any]) -> No
 def from_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem], list[str]]:
     """The layer of STOKER_<SECTION>_<KEY> and DATABASE_URL; what is wrong; and what is read by nobody."""
     layer, problems, warnings = Layer(FROM_ENVIRONMENT), [], []
-    variables = {f"{_PREFIX}{s}_{key}".upper(): (s, key) for s, section in SECTIONS.items() for key in keys_of(section)}
+    variables = {f"{_PREFIX}{s}_{key}".upper(): (s, key) for s, section in SECTIONS.items() for key in section.keys}
     for name in sorted(environ):
         if not name.startswith(_PREFIX) or name in _TOLD_TO_CHILDREN or name.startswith(_TESTS):
             continue
@@ -144,7 +144,7 @@ def from_flags(overrides: Mapping[str, object]) -> tuple[Layer, list[Problem]]:
         section, _, key = name.partition(".")
         if value is None:
             continue
-        if section in SECTIONS and key in keys_of(SECTIONS[section]):
+        if section in SECTIONS and key in SECTIONS[section].keys:
             layer.say((section, key), from_text((section, key), value), "a flag")
         else:
             remedy = meant(section, key) if section in SECTIONS else "the sections are " + ", ".join(SECTIONS)
@@ -154,7 +154,7 @@ def from_flags(overrides: Mapping[str, object]) -> tuple[Layer, list[Problem]]:
 
 def from_text(path: KeyPath, value: object) -> object:
     """The value that ``value``, if it is text, stands for at a key that holds a truth or a number; else as it is."""
-    kind = keys_of(SECTIONS[path[0]])[path[1]].holds
+    kind = SECTIONS[path[0]].keys[path[1]].holds
     if not isinstance(value, str):
         return value
     if kind is bool:

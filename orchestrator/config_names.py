@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from stoker.orchestrator.config_errors import Problem, path_of
-from stoker.orchestrator.settings import SECTIONS, keys_of
+from stoker.orchestrator.settings import SECTIONS
 from stoker.sql.section import Section, key_of, kind_of
 from stoker.worker.settings import MODE_NAME, ModeSettings
 
 MODES = "modes"
 _A_MODE = "modes.<name>"
-_KEYS = {name: list(keys_of(section)) for name, section in SECTIONS.items()} | {_A_MODE: list(keys_of(ModeSettings))}
+_KEYS = {name: list(section.keys) for name, section in SECTIONS.items()} | {_A_MODE: list(ModeSettings.keys)}
 _EVERY_KEY = {key for keys in _KEYS.values() for key in keys}
 
 
@@ -61,7 +61,7 @@ def _near_anywhere(key: str) -> str:
 
 
 def _check_keys(at: tuple[str, ...], table: dict[str, Any], section: type[Section]) -> list[Problem]:
-    known = keys_of(section)
+    known = section.keys
     return [
         Problem(path_of(*at, key), "unknown key", _dotted_mode(at, key, value) or meant(at[0], key))
         for key, value in table.items()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic_core import core_schema
 
 from stoker.hygiene.settings import HygieneSettings
-from stoker.sql.section import Key, Kind, Section, checked
+from stoker.sql.section import Kind, Section, checked
 from stoker.sql.settings import (
     Count,
     CountOrNone,
@@ -77,8 +77,3 @@ SECTIONS: dict[str, type[Section]] = {
     "log": LogSettings,
     "code": CodeSettings,
 }
-
-
-def keys_of(section: type[Section]) -> dict[str, Key]:
-    """The keys a section has in the file."""
-    return section.keys

@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
 
 from stoker.sql.layout import PARTITION_IDS
 from stoker.worker.pieces import pieces
 
 DONE, FAILED, RETRY, UNKNOWN, BACK = "done", "failed", "retry", "unknown", "back"
-"""Verdicts. ``BACK``: not started, and to be given back to the queue."""
+"""Verdicts. ``BACK``: goes back to the queue, and no attempt is spent."""
 
 Span = tuple[int, int, int]
 """``(lo, hi, spent)``: neighbouring ids with as many attempts spent."""
@@ -88,7 +87,6 @@ class Claim:
     entries: dict[int, Entry] = field(default_factory=dict)
     step: int = 0
     base: int = 0
-    fed_at: float = 0.0
     touched_at: float = 0.0
     busy_seconds: float = 0.0
     passed: int = 0
@@ -164,7 +162,7 @@ class Claim:
 
     def take_back(self) -> None:
         """The runner is gone: what it was fed and did not end is unfed again."""
-        self.base, self.fed_at = 0, 0.0
+        self.base = 0
         self.entries = {place: entry for place, entry in self.entries.items() if not self.is_open(place)}
 
     def give_back(self, place: int) -> None:
@@ -237,7 +235,7 @@ class Book:
         """Number the tasks of ``claim``, which is handed to the runner."""
         claim.base = self.next_number
         self.next_number += claim.size
-        claim.fed_at = claim.touched_at = now
+        claim.touched_at = now
         self.fed.append(claim)
 
     def find(self, number: int) -> tuple[Claim, int] | None:
@@ -280,9 +278,3 @@ def _between(start: int, stop: int, apart: list[int]) -> Iterator[Places]:
         if start < place:
             yield start, min(place, stop)
         start = max(start, place + 1)
-
-
-def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Rows turned into ``width`` columns, for unnest."""
-    turned = [list(column) for column in zip(*rows, strict=True)]
-    return turned or [[] for _ in range(width)]

@@ -41,11 +41,7 @@ class _Turn:
     claim: Claim
     place: int
     payload: str
-    pipes: Pipes = field(init=False)
     seconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.pipes = Pipes(self.payload.encode())
 
 
 @dataclass(slots=True)
@@ -105,8 +101,9 @@ class CommandPen:
     async def feed(self, claim: Claim) -> None:
         """Hand over a claim."""
         payloads = (text for chunk in claim.chunks for text in chunk.texts())
-        turns = [_Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads)]
-        self._waiting.extend(turn for turn in turns if claim.is_open(turn.place))
+        self._waiting.extend(
+            _Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads) if claim.is_open(place)
+        )
         self._more.set()
 
     def harvest(self) -> Over:
@@ -125,6 +122,10 @@ class CommandPen:
     def stuck(self) -> float:
         """For how many seconds no other program could be started."""
         return self.running() or 0.0
+
+    def is_silent(self) -> bool:
+        """Never: here it is the keeper that starts what was fed."""
+        return False
 
     def take_back(self) -> list[tuple[Claim, int]]:
         """What it was fed and has not started, which it will not start any more."""
@@ -169,27 +170,25 @@ class CommandPen:
     async def _run(self, turn: _Turn) -> None:
         entry = turn.entry
         self._started = time.monotonic()
+        pipes = Pipes(turn.payload.encode())
         try:
-            child = self._child = self._spawn(turn)
+            child = self._child = self._spawn(turn.entry, pipes)
         except OSError as error:
             if error.errno in _UNUSABLE:
                 self.broken = f"program {self._program!r} cannot be started: {os.strerror(error.errno or 0)}"
             entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
         listener = Listener(self.orders.output_limit, self.orders.result_limit)
-        pipes = turn.pipes
         with anyio.move_on_after(_BRIEF_SECONDS if pipes.give_some() else 0):
             await child.wait()
         if child.returncode is None:
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(pipes.give)
-                    group.start_soon(listener.hear, pipes.output, True)
-                    group.start_soon(listener.hear, pipes.errors, False)
-                    await child.wait()
-                    end_strays()
-                    group.cancel_scope.cancel()
-            scope.cancel()
+            async with anyio.create_task_group() as group:
+                group.start_soon(pipes.give)
+                group.start_soon(listener.hear, pipes.output, True)
+                group.start_soon(listener.hear, pipes.errors, False)
+                await child.wait()
+                end_strays()
+                group.cancel_scope.cancel()
         else:
             end_strays()
         listener.drain_some(pipes.output, is_output=True)
@@ -199,8 +198,7 @@ class CommandPen:
         self._child = None
         self._judge(turn, child.returncode, listener)
 
-    def _spawn(self, turn: _Turn) -> Child:
-        entry, pipes = turn.entry, turn.pipes
+    def _spawn(self, entry: Entry, pipes: Pipes) -> Child:
         identity = {
             "STOKER_TASK": str(entry.id),
             "STOKER_ATTEMPT": str(entry.attempt),

@@ -2,12 +2,12 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.sql.database import CommitUnknownError, Database, Parameters
-from stoker.worker.book import BACK, DONE, FAILED, RETRY, Chunk, Claim, Entry, Span, columns
+from stoker.worker.book import BACK, DONE, FAILED, RETRY, Chunk, Claim, Entry, Span
 from stoker.worker.orders import Orders
 from stoker.worker.pace import Pace
 
@@ -127,12 +127,12 @@ class Desk:
 
         Raises CommitUnknownError when the reply was lost; called again with the same, it asks before it repeats.
         """
-        statements = [self._settling(settlement, tally) for settlement in settlements]
-        if want is not None:
-            statements.append(("claim_batch", self._claiming(want)))
         if self._is_in_doubt and self._is_committed(settlements, want):
             self._is_in_doubt = False
             return self._answer((), self._reread(want) if want else None, want)
+        statements = [self._settling(settlement, tally) for settlement in settlements]
+        if want is not None:
+            statements.append(("claim_batch", self._claiming(want)))
         try:
             results = self._database.flush(*statements)
         except CommitUnknownError:
@@ -181,11 +181,14 @@ class Desk:
         spans = [(lo, hi, spent + 1, settlement.seconds) for lo, hi, spent in settlement.plain]
         if settlement.entries or settlement.outputs or settlement.left or settlement.free:
             return "settle", {**base, **_general(settlement, spans, tally)}
-        los, his, tries, seconds = columns(spans, 4)
+        los, his, tries, seconds = _columns(spans, 4)
         return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
 
     def _is_committed(self, settlements: Sequence[Settlement], want: Want | None) -> bool:
-        """Whether a pipeline whose reply was lost went through: all of it did, or none."""
+        """Whether a pipeline whose reply was lost went through: all of it did, or none.
+
+        Of a claim that is gone, and of which no task had ended, there is nothing left to say; the others tell.
+        """
         for settlement in settlements:
             step = self._database.run("find_claim", token=settlement.claim.token)
             if step:
@@ -194,7 +197,7 @@ class Desk:
             if ended:
                 task, attempt = ended[0]
                 return bool(self._database.run("find_settlement", token=settlement.claim.token, id=task, attempt=attempt))
-        return bool(want and self._database.run("find_claim", token=want.token))
+        return bool(settlements) or bool(want and self._database.run("find_claim", token=want.token))
 
     def _reread(self, want: Want) -> list[tuple[Any, ...]]:
         return self._database.run("reread_claim", token=want.token, chunk=want.chunk)
@@ -208,13 +211,11 @@ class Desk:
         if los is None:
             return Answer(stale)
         chunks = [Chunk(tasks, payloads) for _, _, _, _, tasks, payloads, _ in rows if tasks]
-        own = [cap for *_, tasks, _, caps in rows if tasks for cap in (caps or [None] * tasks)]
-        caps = {place: cap for place, cap in enumerate(own) if cap is not None}
-        claim = Claim(want.token, list(zip(los, his, spent, strict=True)), chunks, started=True)
-        claim.cap, claim.caps = self._mode.max_attempts, caps
+        spans = list(zip(los, his, spent, strict=True))
+        claim = Claim(want.token, spans, chunks, started=True, cap=self._mode.max_attempts, caps=_caps(rows))
         claim.started = claim.size > 1 or not want.ahead
-        if claim.size != len(own):
-            raise RuntimeError(f"claim {want.token} covers {claim.size} ids, but {len(own)} tasks came with it")
+        if (tasks := sum(chunk.tasks for chunk in chunks)) != claim.size:
+            raise RuntimeError(f"claim {want.token} covers {claim.size} ids, but {tasks} tasks came with it")
         return Answer(stale, claim, (priority, his[-1]))
 
 
@@ -229,14 +230,24 @@ def new_want(pace: Pace, room: int, version: int, *, ahead: bool, alone: bool) -
     return Want(str(uuid.uuid4()), batch, pace.chunk, min(pace.locks, batch + 1), pace.mark, ahead, version)
 
 
+def _caps(rows: list[tuple[Any, ...]]) -> dict[int, int]:
+    """The tasks with most attempts of their own, by place: few of the rows have any."""
+    found: dict[int, int] = {}
+    place = 0
+    for *_, tasks, _, caps in rows:
+        found |= {place + at: cap for at, cap in enumerate(caps or ()) if cap is not None}
+        place += tasks or 0
+    return found
+
+
 def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[str, int]) -> Parameters:
     entries = settlement.entries
     kept = [entry for entry in entries if entry.verdict == DONE]
     rows: list[tuple[Any, ...]] = [(*span, None, None) for span in spans]
     rows += [(e.id, e.id, e.attempt, e.seconds or 0.0, e.label, e.result) for e in kept]
-    los, his, tries, seconds, labels, results = columns(rows, 6)
-    left_los, left_his, left_attempts = columns(settlement.left, 3)
-    free_los, free_his, free_attempts = columns(settlement.free, 3)
+    los, his, tries, seconds, labels, results = _columns(rows, 6)
+    left_los, left_his, left_attempts = _columns(settlement.left, 3)
+    free_los, free_his, free_attempts = _columns(settlement.free, 3)
     return {
         "los": los,
         "his": his,
@@ -268,3 +279,9 @@ def _ended(entry: Entry) -> dict[str, Any]:
         "seconds": entry.seconds,
         "delay": entry.delay,
     }
+
+
+def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows turned into ``width`` columns, for unnest."""
+    turned = [list(column) for column in zip(*rows, strict=True)]
+    return turned or [[] for _ in range(width)]

@@ -1,4 +1,4 @@
-"""What a keeper says to its runner: a line of JSON for about a mebibyte of tasks.
+"""What a keeper says to its runner: a line of JSON for about a million characters of tasks.
 
     [first number, [[lo, hi, attempt], ...], [places to pass over], [payload, ...]]
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from stoker.worker.book import Claim
 
-_FRAME_BYTES = 1 << 20
+_FRAME_CHARACTERS = 1 << 20
 
 
 def frames(claim: Claim) -> Iterator[bytes]:
@@ -21,7 +21,7 @@ def frames(claim: Claim) -> Iterator[bytes]:
     for chunk in claim.chunks:
         stop, size = stop + chunk.tasks, size + len(chunk.payloads)
         texts.append(chunk.payloads)
-        if size > _FRAME_BYTES or stop == claim.size:
+        if size > _FRAME_CHARACTERS or stop == claim.size:
             spans = [(lo, hi, spent + 1) for lo, hi, spent in claim.ids([(start, stop)])]
             skip = [place - start for place in range(start, stop) if place in over] if over else []
             head = json.dumps([claim.base + start, spans, skip])[:-1]

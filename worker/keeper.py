@@ -103,10 +103,10 @@ class Keeper:
                 shift.stop(FENCED)
 
     async def _enforce(self, shift: "Shift", group: anyio.abc.TaskGroup) -> None:
-        """Every tenth of a second: the task's timeout, the wall clock, the grace after a stop."""
+        """Every tenth of a second: the task's timeout, the wall clock, the grace after a stop, a runner that does nothing."""
         while True:
             await anyio.sleep(0.1)
-            kind = self._limits.kill(self._pen.running(), time.monotonic())
+            kind = self._limits.kill(self._pen.running(), time.monotonic(), is_silent=self._pen.is_silent())
             if kind:
                 self._kill(kind, shift, group)
 

@@ -17,7 +17,7 @@ class Over:
         """Count others in."""
         self.tasks += more.tasks
         self.seconds += more.seconds
-        self.entries = [*self.entries, *more.entries]
+        self.entries += more.entries
 
 
 @dataclass(slots=True)

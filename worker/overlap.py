@@ -27,11 +27,12 @@ _MOST_FOR_SELECT = 1024
 class OverlappingRunner(Runner):
     """Runs up to ``concurrency`` tasks at a time, started in the order they are fed."""
 
+    _voice: MixedVoice
+
     def __init__(
         self, hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: MixedVoice
     ) -> None:
         super().__init__(hello, handler, acks, slate, voice)
-        self._mixed_voice = voice
         self._timeout: float | None = hello["timeout"]
         self._slots: int = hello["concurrency"]
         self._turns: asyncio.Queue[_Turn | None] = asyncio.Queue(self._slots)
@@ -75,13 +76,13 @@ class OverlappingRunner(Runner):
         if not self._slate.start(turn.number, started, pair):
             self._send(["back", turn.number])
             return
-        self._mixed_voice.speak_for(turn.number)
+        self._voice.speak_for(turn.number)
         task = Task(turn.id, self._mode, turn.payload, turn.attempt, self._installation)
         message = await self._try(turn, task)
         if self._is_forked:
             os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
-        if self._mixed_voice.number == turn.number:
-            self._mixed_voice.turn_to(0)
+        if self._voice.number == turn.number:
+            self._voice.turn_to(0)
         took = time.monotonic_ns() - started
         said = [["over", turn.number, took / 1e9]]
         if message is not None or took > WORTH_KEEPING_NS:

@@ -58,6 +58,7 @@ class Pen:
         ear = self._ear = Ear(nonce, self.orders.output_limit, lambda: _current(slate))
         wire = self._wire = Wire(self._note, ear.hear)
         feed, messages, output = wire.open()
+        wire.greet((json.dumps(self._hello(nonce)) + "\n").encode())
         try:
             self._child = spawn(
                 [sys.executable, "-P", "-m", "stoker.worker.runner", str(feed), str(messages), str(page)],
@@ -73,7 +74,6 @@ class Pen:
             for descriptor in (page, feed, messages, output):
                 os.close(descriptor)
         self.starts += 1
-        wire.greet((json.dumps(self._hello(nonce)) + "\n").encode())
 
     def _hello(self, nonce: str) -> dict[str, Any]:
         mode = self.orders.mode
@@ -128,16 +128,19 @@ class Pen:
             return Over()
         finished, busy = self._slate.finished, self._slate.busy_seconds
         self._wire.drain()
+        over = Over()
+        heard, self._heard = self._heard, []
+        for number, seconds in heard:  # before what is counted: there a task that was passed over looks like all others
+            if found := self.book.find(number):
+                over.add(self._end(*found, number, seconds))
         for number in self._ear.numbers():
-            if number <= finished and (found := self.book.find(number)):
+            if (found := self.book.find(number)) is None:
+                self._ear.take(number)
+            elif number <= finished:
                 claim, place = found
                 claim.entry(place).output = self._ear.take(number)
         took, self._busy_seconds = busy - self._busy_seconds, busy
-        over = sum_up(self.book.finish(finished), took)
-        heard, self._heard = self._heard, []
-        for number, seconds in heard:
-            if found := self.book.find(number):
-                over.add(self._end(*found, number, seconds))
+        over.add(sum_up(self.book.finish(finished), took))
         self.book.forget()
         return over
 
@@ -150,6 +153,12 @@ class Pen:
         """For how many seconds no task could be started, because others ran; 0 when one can be."""
         seconds = self._seconds()
         return seconds[-1] if len(seconds) == self.orders.mode.concurrency else 0.0
+
+    def is_silent(self) -> bool:
+        """Whether it was fed tasks that are neither over nor running: for a moment every runner is."""
+        if self._slate is None or self.dead or self.running() is not None:
+            return False
+        return self.book.open > len(self._heard) and self._slate.finished < self.book.next_number - 1
 
     def take_back(self) -> list[tuple[Claim, int]]:
         """Forbid the runner to start what it was fed and has not started; what it certainly will not start any more.
@@ -214,7 +223,7 @@ class Pen:
                 entry.said = FAILED
                 victims.append((entry, (now - started_at) / 1e9))
             else:
-                over.tasks, over.entries = over.tasks + 1, [*over.entries, entry]
+                over.add(Over(1, 0.0, [entry]))
             claim.end(place)
         self.book.take_back()
         self.close()
@@ -236,10 +245,10 @@ class Pen:
     def _note(self, message: list[Any]) -> None:
         """Take what the runner says. Who waits is woken when there is something to do now, not for every task."""
         match message:
-            case ["done", number, result, label, seconds]:
+            case ["done", int(number), result, label, seconds]:
                 if entry := self._entry(number):
                     entry.said, entry.result, entry.label, entry.seconds = DONE, result, label, seconds
-            case ["failed", number, kind, text, permanent, seconds]:
+            case ["failed", int(number), kind, text, permanent, seconds]:
                 if entry := self._entry(number):
                     entry.said, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
                     entry.is_permanent = permanent
@@ -249,7 +258,7 @@ class Pen:
                     self.wake()
             case ["back", int(number)]:
                 self._heard.append((number, None))
-            case ["end", _]:
+            case ["end"]:
                 self.wake()
             case ["ready"]:
                 self.ready = True
@@ -271,11 +280,8 @@ class Pen:
         claim.busy_seconds += seconds if entry.is_plain else 0.0
         return Over(1, seconds, [entry])
 
-    def _find(self, number: Any) -> tuple[Claim, int] | None:
-        return self.book.find(number) if isinstance(number, int) else None
-
-    def _entry(self, number: Any) -> Entry | None:
-        found = self._find(number)
+    def _entry(self, number: int) -> Entry | None:
+        found = self.book.find(number)
         return found[0].entry(found[1]) if found else None
 
 

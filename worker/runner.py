@@ -101,7 +101,7 @@ class Runner:
             self._run(number, turns, line)
             last = number + len(payloads) - 1
             self._slate.finish(last, self._busy_ns)
-            self._send(["end", last])
+            self._send(["end"])
             self._disarm()
 
     def _run(self, first: int, turns: Iterable[tuple[int, tuple[tuple[int, int], Any]]], line: bytes) -> None:

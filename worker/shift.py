@@ -14,7 +14,7 @@ from stoker.worker.book import BACK, FAILED, Book, Claim
 from stoker.worker.command import CommandPen
 from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want, settlement
 from stoker.worker.journal import Journal
-from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, TIMEOUT, Limits
+from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, Limits
 from stoker.worker.orders import Orders
 from stoker.worker.over import Over
 from stoker.worker.pace import Pace
@@ -124,10 +124,9 @@ class Shift:
         death = self._pen.bury()
         self._count(death.over)
         for entry, seconds in death.running:
-            if self.killed_for == TIMEOUT and seconds <= (self._mode.timeout or 0.0):
-                entry.verdict = BACK
+            charge(entry, seconds, self.killed_for, death.how, self._mode)
+            if entry.verdict == BACK:
                 continue
-            charge(entry, self.killed_for, death.how, self._mode)
             self.handled += 1
             self._journal.say("runner ended", "warning", how=death.how, task=entry.id, why=self.killed_for or None)
         self.killed_for = ""

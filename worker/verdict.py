@@ -1,7 +1,7 @@
 """What an attempt that did not succeed makes of its task. Pure: entries in, verdicts out."""
 
 from stoker.worker.backoff import Backoff
-from stoker.worker.book import FAILED, RETRY, UNKNOWN, Entry
+from stoker.worker.book import BACK, FAILED, RETRY, UNKNOWN, Entry
 from stoker.worker.limits import TIMEOUT
 from stoker.worker.orders import ModeOrders
 
@@ -19,8 +19,14 @@ def judge(entry: Entry, mode: ModeOrders) -> None:
         entry.verdict, entry.delay = RETRY, backoff.jittered(entry.attempt)
 
 
-def charge(entry: Entry, killed_for: str, how: str, mode: ModeOrders) -> None:
-    """The task that ran when its runner ended: by a limit of ours (``killed_for``), or by itself (``how``)."""
+def charge(entry: Entry, seconds: float, killed_for: str, how: str, mode: ModeOrders) -> None:
+    """A task that had run for ``seconds`` when its runner ended: by a limit of ours (``killed_for``), or by itself (``how``).
+
+    What merely ran beside a task that exceeded its timeout is not charged.
+    """
+    if killed_for == TIMEOUT and seconds <= (mode.timeout or 0.0):
+        entry.verdict = BACK
+        return
     kind = killed_for or WORKER_LOST
     text = f"ran longer than {mode.timeout:g} s" if kind == TIMEOUT and mode.timeout is not None else f"{kind} ({how})"
     entry.verdict, entry.error_kind, entry.error = FAILED, kind, text

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 20  # as much as a pipe can hold
 
 
 @dataclass(slots=True)
@@ -64,14 +64,10 @@ class Wire:
                 hear(data)
 
     def drain(self) -> None:
-        """Hear what is there now."""
-        while self._messages >= 0 and (data := _read(self._messages)):
+        """Hear what is there now, and not what is written meanwhile: that may never end."""
+        if self._messages >= 0 and (data := _read(self._messages)):
             self._hear_messages(data)
-        self.drain_output()
-
-    def drain_output(self) -> None:
-        """The same of what was printed alone."""
-        while self._output >= 0 and (data := _read(self._output)):
+        if self._output >= 0 and (data := _read(self._output)):
             self.output(data)
 
     def hang_up(self) -> None:

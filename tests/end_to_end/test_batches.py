@@ -63,6 +63,15 @@ def test_nothing_waits_behind_a_long_task_while_another_worker_is_at_hand(projec
     assert project.query("select sum(done)::int from stoker.workers") == [(1500 + KNOWN,)]
 
 
+def test_what_a_task_of_half_a_second_let_go_is_done_all_the_same(project: Project) -> None:
+    """P1: taken back from the runner at the moment when it would have started it, or not: every task runs once."""
+    measured(project)
+    project.enqueue("mixed", *[0.51, 0.52, 0.53, 0.54, 0.55, 0.56, 0.57, 0.58, 0.59], *[0.0] * 30)
+    assert project.run("fire").returncode == 0
+    assert len(project.ledger("start")) == len(set(project.ledger("start"))) == 39
+    assert done(project) == 39
+
+
 def test_what_is_finished_is_settled_beside_a_slow_neighbour(project: Project) -> None:
     """A batch is settled in parts: what is over does not wait for what is not."""
     measured(project, CONFIG)

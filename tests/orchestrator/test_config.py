@@ -17,7 +17,7 @@ import pytest
 
 from stoker.orchestrator.config import Config, ConfigError, effective, load
 from stoker.orchestrator.config_masking import masked_url
-from stoker.orchestrator.settings import SECTIONS, keys_of
+from stoker.orchestrator.settings import SECTIONS
 from stoker.worker.settings import ModeSettings
 
 REFERENCE = Path(__file__).parents[2] / "config.toml"
@@ -26,8 +26,8 @@ DSN = f"postgresql://app:{CANARY}@db.example/app"
 MODE = 'handler = "jobs:run"'
 Write = Callable[..., Path]
 
-KEYS = [(section, key) for section, model in SECTIONS.items() for key in keys_of(model)]
-MODE_KEYS = [("modes.thing", key) for key in keys_of(ModeSettings)]
+KEYS = [(section, key) for section, model in SECTIONS.items() for key in model.keys]
+MODE_KEYS = [("modes.thing", key) for key in ModeSettings.keys]
 ALL_KEYS = KEYS + MODE_KEYS
 HOMES = [*SECTIONS, "modes.thing"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.sql.factory import Claimed, claim, claiming, fill, register, settle_plain
+from tests.sql.factory import Claimed, claim, claiming, fill, register, release, settle_plain
 from tests.sql.oracle import Counts, check
 from tests.waiting import wait_until
 
@@ -233,6 +233,8 @@ def test_only_a_claim_ahead_of_one_task_is_not_started(stoker: Database, connect
     started = dict(connection.execute("select token::text, started from stoker.claims").fetchall())
     assert {name: started[one.token] for name, one in claims.items()} == {"one": True, "one ahead": False, "two ahead": True}
     assert stoker.run("start_claim", token=claims["one ahead"].token, dead_after=60.0) != []
+    assert stoker.run("start_claim", token=claims["one ahead"].token, dead_after=60.0) != []
+    release(stoker, worker)
     assert stoker.run("start_claim", token=claims["one ahead"].token, dead_after=60.0) == []
 
 

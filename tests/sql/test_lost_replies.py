@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -101,6 +102,34 @@ def test_a_claim_alone_is_made_once(proxy: Proxy, desk: Desk, connection: Connec
     fill(connection, 3)
     assert ids(visit_twice(desk, proxy, lost, [], want(2))) == [1, 2]
     assert check(connection) == Counts(ready=1, claimed=2)
+
+
+@BOTH
+def test_what_goes_back_unstarted_goes_back_once(proxy: Proxy, desk: Desk, connection: Connection, lost: str) -> None:
+    """P1, P2: a claim that is gone, and of which nothing had ended, is no sign of a fence."""
+    fill(connection, 4)
+    claims = [desk.visit([], want(2), {}).claim for _ in range(2)]
+    back = [settlement(claim, give_back=True) for claim in claims if claim is not None]
+    assert visit_twice(desk, proxy, lost, back, None) == Answer()
+    assert check(connection) == Counts(ready=4)
+    again = desk.visit([], want(4), {}).claim
+    assert again is not None
+    answer = visit_twice(desk, proxy, lost, [settlement(again, give_back=True)], want(4))
+    assert (answer.stale, answer.fenced) == ((), False)
+    assert check(connection) in {Counts(claimed=4), Counts(ready=4)}
+
+
+@BOTH
+def test_a_single_task_that_waited_starts_once(proxy: Proxy, desk: Desk, connection: Connection, lost: str) -> None:
+    """P2: said again, since the reply was lost, it is still this worker's."""
+    fill(connection, 1)
+    claim = desk.visit([], replace(want(1), ahead=True), {}).claim
+    assert claim is not None
+    assert not claim.started
+    proxy.lose(lost)
+    assert desk.start(claim)
+    assert proxy.has_lost
+    assert check(connection) == Counts(claimed=1)
 
 
 @BOTH
