@@ -62,7 +62,7 @@ def written_defaults(section: str) -> dict[str, Any]:
 
 
 def model_keys(section: str) -> set[str]:
-    return set(keys_of(SECTIONS.get(section, ModeSettings)))
+    return set(SECTIONS.get(section, ModeSettings).keys)
 
 
 def toml(value: Any) -> str:
