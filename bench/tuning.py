@@ -28,6 +28,8 @@ class Choice:
 CHOICES = (
     Choice("the defaults: spans of 1,000, batches of 1,000, prepared statements"),
     Choice("prepared statements off", {"STOKER_DATABASE_PREPARED_STATEMENTS": "false"}),
+    Choice("pipelines off", {"STOKER_DATABASE_PIPELINE": "false"}),
+    Choice("both off", {"STOKER_DATABASE_PREPARED_STATEMENTS": "false", "STOKER_DATABASE_PIPELINE": "false"}),
     Choice("batches of 100", {"STOKER_WORKER_BATCH_LIMIT": "100"}),
     Choice("batches of 4,000", {"STOKER_WORKER_BATCH_LIMIT": "4000"}),
     Choice("spans of 5,000", span_length=5000),

@@ -68,6 +68,7 @@ class Session:
             statement_timeout=settings.statement_timeout_seconds,
             lock_timeout=settings.lock_timeout_seconds,
             prepared_statements=settings.prepared_statements,
+            pipeline=settings.pipeline,
             session_options=settings.session_options,
         )
 

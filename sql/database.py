@@ -92,7 +92,10 @@ class Database:
         return self._patiently(lambda: self._fetch(name, parameters), repeatable=False)
 
     def flush(self, *statements: tuple[str, Parameters]) -> list[list[tuple[Any, ...]]]:
-        """Send statements as one pipeline and one transaction, once; raises CommitUnknownError when the reply is lost."""
+        """Send statements once, as one transaction, in a pipeline if that is allowed.
+
+        Raises CommitUnknownError when the reply is lost.
+        """
         return self._patiently(lambda: self._flush(statements), repeatable=False)
 
     def in_transaction(self, work: Callable[["Transaction"], Result], *, repeatable: bool = False) -> Result:
@@ -129,7 +132,7 @@ class Database:
 
     def _flush(self, statements: Sequence[tuple[str, Parameters]]) -> list[list[tuple[Any, ...]]]:
         connection = self._connected()
-        with connection.pipeline():
+        with connection.pipeline() if self.target.pipeline else connection.transaction():
             cursors = [
                 connection.execute(load(name, self.target.schema), parameters or None) for name, parameters in statements
             ]

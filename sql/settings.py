@@ -128,6 +128,7 @@ class DatabaseSettings(Section):
     statement_timeout_seconds: ServerDuration = 30.0
     lock_timeout_seconds: ServerDuration = 5.0
     prepared_statements: bool = True
+    pipeline: bool = True
     session_options: bool = True
     _libpq: bool = False
 

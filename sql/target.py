@@ -22,6 +22,7 @@ class Target:
     statement_timeout: float = 30.0
     lock_timeout: float = 5.0
     prepared_statements: bool = True
+    pipeline: bool = True
     session_options: bool = True
 
     def options(self, *, by_index: bool = False) -> str:

@@ -124,16 +124,19 @@ def test_a_lost_commit_is_unknown_unless_the_work_may_be_repeated(
     assert count(connection) == len(keys) == (2 if repeatable else 1)
 
 
-def test_a_pipeline_whose_later_statement_breaks_leaves_nothing_of_the_earlier(
-    stoker: Database, connection: Connection
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_a_flush_whose_later_statement_breaks_leaves_nothing_of_the_earlier(
+    database: str, connection: Connection, pipeline: bool
 ) -> None:
-    """One transaction; and the connection is good for the next, prepared statements included."""
+    """R18: one transaction; and the connection is good for the next, prepared statements included."""
+    stoker = Database(Target(database, pipeline=pipeline))
     for _ in range(4):
         with pytest.raises(psycopg.errors.CheckViolation):
             stoker.flush(("enqueue_one", TASK), ("enqueue_one", {**TASK, "version": 0}))
     assert count(connection) == 0
     stoker.flush(("enqueue_one", TASK), ("enqueue_one", TASK))
     assert count(connection) == 2
+    stoker.close()
 
 
 def test_a_deadlock_is_tried_again_until_both_are_through(database: str, connection: Connection) -> None:
