@@ -1,6 +1,6 @@
 """A runner of several tasks at a time, for async handlers of a mode with ``concurrency`` above 1: one event loop.
 
-Tasks end in any order here, so each is told of through the pipe; the shared page says which ones run. A task that runs
+Tasks end in any order here, so each is told of, in the shared page, which also says which ones run. A task that runs
 too long is cancelled by itself, and the others go on; what blocks the loop is ended by the keeper, as ever.
 """
 
@@ -10,14 +10,16 @@ import select
 import selectors
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from stoker.worker.capture import MixedVoice
 from stoker.worker.limits import TIMEOUT
 from stoker.worker.pieces import UnreadableError
-from stoker.worker.runner import WORTH_KEEPING_NS, Runner, read, send
+from stoker.worker.runner import WORTH_KEEPING_NS, Runner, read
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
@@ -35,8 +37,10 @@ class OverlappingRunner(Runner):
         super().__init__(hello, handler, acks, slate, voice)
         self._timeout: float | None = hello["timeout"]
         self._slots: int = hello["concurrency"]
-        self._turns: asyncio.Queue[_Turn | None] = asyncio.Queue(self._slots)
-        self._running = 0
+        self._turns: deque[_Turn] = deque()
+        self._idle = list(range(self._slots))
+        self._running: set[asyncio.Task[None]] = set()
+        self._wanted = threading.Event()
 
     def work(self, lines: Iterator[bytes]) -> None:
         """Run every task of every frame; the next frame is read when the last tasks of this one are about to start."""
@@ -44,30 +48,48 @@ class OverlappingRunner(Runner):
             runner.run(self._work(lines))
 
     async def _work(self, lines: Iterator[bytes]) -> None:
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=self._hear, args=(lines, loop), daemon=True).start()
-        async with asyncio.TaskGroup() as group:
-            for pair in range(self._slots):
-                group.create_task(self._fill(pair))
+        over = asyncio.Event()
+        threading.Thread(target=self._hear, args=(lines, asyncio.get_running_loop(), over), daemon=True).start()
+        await over.wait()
+        while self._turns or self._running:
+            await asyncio.wait([*self._running])
 
-    def _hear(self, lines: Iterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    def _hear(self, lines: Iterator[bytes], loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
         """Read the feed, in a thread of its own: those of the loop may all be held by handlers."""
         for line in lines:
-            asyncio.run_coroutine_threadsafe(self._take(_turns(line)), loop).result()
-        asyncio.run_coroutine_threadsafe(self._take([None] * self._slots), loop)
+            turns = list(_turns(line))
+            self._wanted.clear()
+            loop.call_soon_threadsafe(self._take, turns)
+            self._wanted.wait()
+        loop.call_soon_threadsafe(over.set)
 
-    async def _take(self, turns: Iterable["_Turn | None"]) -> None:
-        for turn in turns:
-            await self._turns.put(turn)
+    def _take(self, turns: "list[_Turn]") -> None:
+        self._turns.extend(turns)
+        while self._idle and self._turns:
+            self._start(self._idle.pop())
+        self._ask_for_more()
 
-    async def _fill(self, pair: int) -> None:
-        """One task after the other, in one pair of the page. Each in a Task of its own, which a handler may cancel late."""
-        while (turn := await self._turns.get()) is not None:
-            self._running += 1
-            await asyncio.wait([asyncio.create_task(self._attempt(pair, turn))])
-            self._running -= 1
-            if not self._running:
-                self._disarm()
+    def _start(self, pair: int) -> None:
+        """The next task, in one pair of the page. In a Task of its own, which a handler may cancel late."""
+        attempt = asyncio.create_task(self._attempt(pair, self._turns.popleft()))
+        self._running.add(attempt)
+        attempt.add_done_callback(partial(self._go_on, pair))
+
+    def _go_on(self, pair: int, attempt: "asyncio.Task[None]") -> None:
+        self._running.remove(attempt)
+        if self._turns:
+            self._start(pair)
+            self._ask_for_more()
+            return
+        self._idle.append(pair)
+        if not self._running:
+            self._send(["end"])
+            self._disarm()
+
+    def _ask_for_more(self) -> None:
+        if len(self._turns) < self._slots and not self._wanted.is_set():
+            self._wanted.set()
+            self._send(["end"])
 
     async def _attempt(self, pair: int, turn: "_Turn") -> None:
         started = time.monotonic_ns()
@@ -84,10 +106,10 @@ class OverlappingRunner(Runner):
         if self._voice.number == turn.number:
             self._voice.turn_to(0)
         took = time.monotonic_ns() - started
-        said = [["over", turn.number, took / 1e9]]
         if message is not None or took > WORTH_KEEPING_NS:
-            said.insert(0, [*(message or ("done", turn.number, None, None)), took / 1e9])
-        send(self._acks, *said)
+            self._send([*(message or ("done", turn.number, None, None)), took / 1e9])
+        if not self._slate.end(turn.number, took):
+            self._send(["over", turn.number, took / 1e9])
         self._slate.leave(pair)
 
     async def _try(self, turn: "_Turn", task: Task[Any]) -> list[Any] | None:

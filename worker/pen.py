@@ -126,10 +126,10 @@ class Pen:
         """
         if self._slate is None or self._ear is None or self._wire is None:
             return Over()
-        finished, busy = self._slate.finished, self._slate.busy_seconds
+        finished, busy, ended = self._slate.finished, self._slate.busy_seconds, self._slate.read_ended()
         self._wire.drain()
         over = Over()
-        heard, self._heard = self._heard, []
+        heard, self._heard = [*ended, *self._heard], []
         for number, seconds in heard:  # before what is counted: there a task that was passed over looks like all others
             if found := self.book.find(number):
                 over.add(self._end(*found, number, seconds))
@@ -158,7 +158,8 @@ class Pen:
         """Whether it was fed tasks that are neither over nor running: for a moment every runner is."""
         if self._slate is None or self.dead or self.running() is not None:
             return False
-        return self.book.open > len(self._heard) and self._slate.finished < self.book.next_number - 1
+        told = len(self._heard) + self._slate.ended
+        return self.book.open > told and self._slate.finished < self.book.next_number - 1
 
     def take_back(self) -> list[tuple[Claim, int]]:
         """Forbid the runner to start what it was fed and has not started; what it certainly will not start any more.

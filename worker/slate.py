@@ -1,18 +1,21 @@
 """The shared page on which a runner says what it is doing, without a system call, and which survives its death.
 
-Words of 64 bits. Four stand first: how many tasks are finished, the nanoseconds they took, and the first and last
-number of the tasks that the keeper has taken back. Then come pairs, one for each task that may run at a time: its
-number, and when it was started (monotonic nanoseconds, which both processes share). Tasks are numbered from 1 in the
-order they are fed; a pair whose number is finished is idle.
+Words of 64 bits. Six stand first: how many tasks are finished, the nanoseconds they took, the first and last number of
+the tasks that the keeper has taken back, how many were told of as ended, and how many of those the keeper has read. Then
+come pairs, one for each task that may run at a time: its number, and when it was started (monotonic nanoseconds, which
+both processes share). Tasks are numbered from 1 in the order they are fed; a pair whose number is finished is idle. A
+second page is a ring of those told of as ended, where they end in any order: the number, and the nanoseconds.
 What is more than a plain success goes through the pipe before the task is counted as finished.
 """
 
 import mmap
 import os
 
-_FINISHED, _BUSY, _TAKEN_FROM, _TAKEN_TO, _PAIRS = 0, 1, 2, 3, 4
-SIZE = mmap.PAGESIZE
-MOST_AT_A_TIME = (SIZE // 8 - _PAIRS) // 2
+_FINISHED, _BUSY, _TAKEN_FROM, _TAKEN_TO, _ENDED, _READ, _PAIRS = 0, 1, 2, 3, 4, 5, 6
+_RING = mmap.PAGESIZE // 8
+_RING_TASKS = _RING // 2
+SIZE = 2 * mmap.PAGESIZE
+MOST_AT_A_TIME = 250
 
 
 def create() -> int:
@@ -56,6 +59,31 @@ class Slate:
     def leave(self, pair: int) -> None:
         """Say that nothing runs in ``pair``, though the tasks before it may not be finished."""
         self._words[_PAIRS + 2 * pair] = 0
+
+    def end(self, number: int, took_ns: int) -> bool:
+        """Say that task ``number`` has ended, before ``leave``; False when the keeper has not yet read what was said before."""
+        words = self._words
+        ended = words[_ENDED]
+        if ended - words[_READ] >= _RING_TASKS:
+            return False
+        at = _RING + 2 * (ended % _RING_TASKS)
+        words[at], words[at + 1] = number, took_ns
+        words[_ENDED] = ended + 1
+        return True
+
+    @property
+    def ended(self) -> int:
+        """How many tasks were told of as ended that ``read_ended`` has not returned."""
+        return self._words[_ENDED] - self._words[_READ]
+
+    def read_ended(self) -> list[tuple[int, float]]:
+        """The tasks that were told of as ended since the last time, with their seconds."""
+        words = self._words
+        upto = words[_ENDED]
+        places = (_RING + 2 * (n % _RING_TASKS) for n in range(words[_READ], upto))
+        found = [(words[at], words[at + 1] / 1e9) for at in places]
+        words[_READ] = upto
+        return found
 
     def take(self, first: int, last: int) -> None:
         """Take back the tasks from ``first`` to ``last``: none of them may start."""

@@ -45,3 +45,26 @@ def test_what_was_taken_back_does_not_start_and_what_comes_after_does() -> None:
         assert keeper.running() == []
     assert runner.start(7, 2)
     assert keeper.running() == [(7, 2)]
+
+
+def test_tasks_that_end_in_any_order_are_each_told_of_once() -> None:
+    """Also round the end of the ring; what finds no room in it is refused, and nothing is overwritten."""
+    runner, keeper = pair()
+    assert (keeper.ended, keeper.read_ended()) == (0, [])
+    told = []
+    for number in range(1, 1001):
+        if not runner.end(number, 10 * number):
+            assert keeper.ended == len(read := keeper.read_ended())
+            told += read
+            assert runner.end(number, 10 * number)
+    told += keeper.read_ended()
+    assert told == [(number, number / 1e8) for number in range(1, 1001)]
+    assert (keeper.ended, keeper.read_ended()) == (0, [])
+
+
+def test_the_pairs_and_the_ring_do_not_meet() -> None:
+    """The last pair and the first of the ring are words of their own."""
+    runner, keeper = pair()
+    assert runner.start(7, 70, pair=MOST_AT_A_TIME - 1)
+    assert runner.end(3, 30)
+    assert (keeper.running(MOST_AT_A_TIME), keeper.read_ended()) == ([(7, 70)], [(3, 3e-8)])
