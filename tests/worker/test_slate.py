@@ -54,8 +54,9 @@ def test_tasks_that_end_in_any_order_are_each_told_of_once() -> None:
     told = []
     for number in range(1, 1001):
         if not runner.end(number, 10 * number):
-            assert keeper.ended == len(read := keeper.read_ended())
-            told += read
+            waiting = keeper.ended
+            told += (read := keeper.read_ended())
+            assert waiting == len(read)
             assert runner.end(number, 10 * number)
     told += keeper.read_ended()
     assert told == [(number, number / 1e8) for number in range(1, 1001)]
