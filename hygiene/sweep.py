@@ -11,7 +11,7 @@ from stoker.hygiene.release import Released, release_lost
 from stoker.sql.database import Database
 from stoker.sql.partitions import add_partitions
 
-_PROMOTE_AT_ONCE = 1000
+_AT_ONCE = 1000
 _TO_REGISTER_SECONDS = 60.0
 
 
@@ -23,6 +23,8 @@ class Swept:
     released: list[Released] = field(default_factory=list)
     ghosts: list[str] = field(default_factory=list)
     promoted: int = 0
+    expired: int = 0
+    cancelled: int = 0
     partitions: int = 0
 
     def facts(self) -> dict[str, Any]:
@@ -36,12 +38,17 @@ class Swept:
             "workers_released": [asdict(one) for one in self.released],
             "ghosts": self.ghosts,
             "promoted": self.promoted,
+            "expired": self.expired,
+            "cancelled": self.cancelled,
             **counts,
         }
 
 
 def sweep(database: Database, terms: Terms | None = None, *, installation: str, lane: str | None = None) -> Swept:
-    """Close stranded fires (of one lane, or of all), free lost workers' tasks, end ghosts, promote what is due."""
+    """Close stranded fires (of one lane, or of all), free lost workers' tasks, end ghosts, expire and promote what is due.
+
+    And let those come to the front of their lines who are next, and make true what was asked to be cancelled meanwhile.
+    """
     terms = terms or Terms(REAPED, installation)
     swept = Swept()
     swept.fires_closed = close_stranded(database, terms, lane)
@@ -51,7 +58,10 @@ def sweep(database: Database, terms: Terms | None = None, *, installation: str, 
     )
     if terms.reap_ghosts:
         swept.ghosts = _end_ghosts(database, installation)
-    swept.promoted = _promote(database)
+    swept.expired = _until_none(database, "expire")
+    swept.cancelled = _until_none(database, "answer_requests")
+    _move_lines(database)
+    swept.promoted = _until_none(database, "promote_due")
     swept.partitions = add_partitions(database)
     return swept
 
@@ -69,10 +79,17 @@ def _end_ghosts(database: Database, installation: str) -> list[str]:
     return [f"{one.name} (pid {one.pid})" for one in reap(ghosts, installation, grace_seconds=1.0)] if ghosts else []
 
 
-def _promote(database: Database) -> int:
+def _until_none(database: Database, statement: str) -> int:
+    """Run a statement that moves so many at once until there are fewer; how many it moved."""
     total = 0
     while True:
-        ((promoted,),) = database.run("promote_due", limit=_PROMOTE_AT_ONCE)
-        total += int(promoted)
-        if promoted < _PROMOTE_AT_ONCE:
+        ((moved,),) = database.run(statement, limit=_AT_ONCE)
+        total += int(moved)
+        if moved < _AT_ONCE:
             return total
+
+
+def _move_lines(database: Database) -> None:
+    if fronts := [task for (task,) in database.run("stale_fronts", limit=_AT_ONCE)]:
+        database.run("move_lines", ids=fronts)
+    database.run("open_lines")

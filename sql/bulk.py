@@ -68,6 +68,12 @@ def columns(*values: str | int | None) -> str:
     return "\t".join(["", *("\\N" if value is None else _escaped(str(value)) for value in values), ""])
 
 
+def array(words: Iterable[str]) -> str:
+    """Words as a text array of PostgreSQL's."""
+    quoted = ('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
+    return "{" + ",".join(quoted) + "}"
+
+
 def numbers(ranges: Iterable[Ids]) -> Iterator[int]:
     """The ids of ``ranges``, one by one."""
     return chain.from_iterable(range(lo, hi + 1) for lo, hi in ranges)

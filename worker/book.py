@@ -75,13 +75,15 @@ class Claim:
 
     The first ``passed`` tasks are over; so are those in ``ahead``. The first ``settled`` are settled; so are those in
     ``gone``. ``entries`` are by place. ``caps`` are the tasks' own most attempts, ``cap`` that of all others. ``base``
-    is the number of the first task with the runner, 0 while it was not fed. ``step`` counts partial settlements.
+    is the number of the first task with the runner, 0 while it was not fed. ``step`` counts partial settlements; others may
+    stand behind tasks of one that is ``lined``.
     """
 
     token: str
     spans: list[Span]
     chunks: list[Chunk]
     started: bool
+    lined: bool = False
     cap: int = 1
     caps: dict[int, int] = field(default_factory=dict)
     entries: dict[int, Entry] = field(default_factory=dict)

@@ -51,6 +51,10 @@ class Settlement:
         """How many tasks are plainly done."""
         return sum(hi - lo + 1 for lo, hi, _ in self.plain)
 
+    def ended(self) -> list[int]:
+        """The ids of those that may be over for good."""
+        return [task for lo, hi, _ in self.plain for task in range(lo, hi + 1)] + [entry.id for entry in self.entries]
+
     @property
     def busy_seconds(self) -> float:
         """What all of them took."""
@@ -131,6 +135,8 @@ class Desk:
             self._is_in_doubt = False
             return self._answer((), self._reread(want) if want else None, want)
         statements = [self._settling(settlement, tally) for settlement in settlements]
+        if lined := [task for settlement in settlements if settlement.claim.lined for task in settlement.ended()]:
+            statements.append(("move_lines", {"ids": lined}))
         if want is not None:
             statements.append(("claim_batch", self._claiming(want)))
         try:
@@ -207,13 +213,13 @@ class Desk:
             return Answer(stale)
         if not rows:
             return Answer(stale, fenced=True)
-        los, his, spent, priority, *_ = rows[0]
+        los, his, spent, priority, lined, *_ = rows[0]
         if los is None:
             return Answer(stale)
-        chunks = [Chunk(tasks, payloads) for _, _, _, _, tasks, payloads, _ in rows if tasks]
+        chunks = [Chunk(tasks, payloads) for *_, tasks, payloads, _ in rows if tasks]
         spans = list(zip(los, his, spent, strict=True))
         claim = Claim(want.token, spans, chunks, started=True, cap=self._mode.max_attempts, caps=_caps(rows))
-        claim.started = claim.size > 1 or not want.ahead
+        claim.started, claim.lined = claim.size > 1 or not want.ahead, lined
         if (tasks := sum(chunk.tasks for chunk in chunks)) != claim.size:
             raise RuntimeError(f"claim {want.token} covers {claim.size} ids, but {tasks} tasks came with it")
         return Answer(stale, claim, (priority, his[-1]))

@@ -3,9 +3,9 @@ with due as (
     delete from stoker.later where span = any(array(
         select span from stoker.later where available_at <= now()
         order by available_at limit :limit for update skip locked))
-    returning mode, version, priority, lo, hi, attempts
+    returning mode, version, priority, lo, hi, attempts, expires_at, lane_key
 ), moved as (
-    insert into stoker.ready (mode, version, priority, lo, hi, attempts)
-    select mode, version, priority, lo, hi, attempts from due returning 1
+    insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
+    select mode, version, priority, lo, hi, attempts, expires_at, lane_key from due returning 1
 )
 select count(*) as promoted from moved

@@ -27,6 +27,7 @@ class Row:
     his: Sequence[int] | None
     attempts: Sequence[int] | None
     priority: int | None
+    lined: bool | None
     tasks: int | None
     payloads: str | None
     caps: Sequence[int | None] | None

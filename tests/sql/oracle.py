@@ -15,6 +15,10 @@ _PLACES = """
     union all select 'done', lo, hi from stoker.outcomes
     union all select 'failed', id, id from stoker.failed
     union all select 'unknown', id, id from stoker.unknown
+    union all select 'held', id, id from stoker.held
+    union all select 'cancelled', id, id from stoker.cancelled
+    union all select 'expired', id, id from stoker.expired
+    union all select 'in_line', id, id from stoker.in_line
 """
 
 _TWICE = f"""
@@ -36,11 +40,12 @@ _FOREIGN = f"""
 
 _MIXED = """
     select s.lo, s.hi, t.id
-    from (select mode, version, priority, generate_series(lo, hi) as id, lo, hi from stoker.ready
+    from (select mode, version, priority, expires_at, lane_key, generate_series(lo, hi) as id, lo, hi from stoker.ready
           union all
-          select mode, version, priority, generate_series(lo, hi), lo, hi from stoker.later) as s
+          select mode, version, priority, expires_at, lane_key, generate_series(lo, hi), lo, hi from stoker.later) as s
     join stoker.tasks t using (id)
-    where (t.mode, t.version, t.priority) is distinct from (s.mode, s.version, s.priority)
+    where (t.mode, t.version, t.priority, t.expires_at, t.lane_key)
+          is distinct from (s.mode, s.version, s.priority, s.expires_at, s.lane_key)
 """
 
 _OVER_A_BORDER = """
@@ -61,6 +66,10 @@ class Counts:
     done: int = 0
     failed: int = 0
     unknown: int = 0
+    held: int = 0
+    cancelled: int = 0
+    expired: int = 0
+    in_line: int = 0
 
 
 def check(connection: psycopg.Connection[Any], schema: str = "stoker") -> Counts:

@@ -119,7 +119,11 @@ def part(scene: Scene) -> Parameters:
 
 
 def put(scene: Scene) -> Parameters:
-    return {"mode": "m", "version": 1, "priority": 0, "max_attempts": None, "payload": "{}", "available_at": None}
+    return {
+        "mode": "m", "version": 1, "priority": 0, "max_attempts": None, "payload": "{}", "available_at": None,
+        "expires_at": None, "tags": None, "lane_key": None, "needs_approval": False, "key": None, "key_seconds": 0.0,
+        "retry_terminal": False,
+    }  # fmt: skip
 
 
 def leaving(scene: Scene) -> Parameters:

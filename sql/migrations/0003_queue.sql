@@ -1,0 +1,392 @@
+-- What producers and operators expect of a queue: keys, expiry, approval, lines, cancelling, steps, events.
+
+alter table stoker.tasks
+    add column tags text[],
+    add column expires_at timestamptz,
+    add column needs_approval boolean,
+    add column lane_key text collate "C",
+    add column erased_at timestamptz;
+alter table stoker.tasks
+    add constraint tasks_tags check (cardinality(tags) between 1 and 20) not valid,
+    add constraint tasks_lane_key check (length(lane_key) between 1 and 200) not valid;
+comment on column stoker.tasks.expires_at is 'never claimed after it';
+comment on column stoker.tasks.lane_key is 'tasks of one mode and key run one at a time, in the order of their ids';
+comment on column stoker.tasks.erased_at is 'the payload was taken out; the fact stays';
+
+-- The tasks of a span are alike in these too. One in a line is a span of its own.
+alter table stoker.ready
+    add column expires_at timestamptz,
+    add column lane_key text collate "C",
+    add constraint ready_alone_in_line check (lane_key is null or lo = hi) not valid;
+alter table stoker.later
+    add column expires_at timestamptz,
+    add column lane_key text collate "C",
+    add constraint later_alone_in_line check (lane_key is null or lo = hi) not valid;
+create index ready_expiring on stoker.ready (expires_at) where expires_at is not null;
+create index later_expiring on stoker.later (expires_at) where expires_at is not null;
+alter table stoker.claims add column lined boolean not null default false;
+comment on column stoker.claims.lined is 'it holds tasks that others stand behind';
+
+-- Who may not start yet, since a person must decide.
+create table stoker.held (
+    id bigint primary key,
+    attempts integer not null default 0 check (attempts >= 0),
+    since timestamptz not null default now(),
+    kind text collate "C" not null check (kind in ('approval', 'question', 'operator', 'restored')),
+    question text check (length(question) <= 4000),
+    available_at timestamptz,
+    expires_at timestamptz,
+    fire bigint
+);
+create index held_expiring on stoker.held (expires_at) where expires_at is not null;
+comment on column stoker.held.attempts is 'attempts spent';
+
+create table stoker.cancelled (
+    id bigint primary key,
+    attempts integer not null,
+    cancelled_at timestamptz not null default now(),
+    fire bigint,
+    actor text not null,
+    reason text
+);
+
+create table stoker.expired (
+    id bigint primary key,
+    attempts integer not null,
+    expired_at timestamptz not null default now()
+);
+create index expired_by_time on stoker.expired (expired_at);
+
+-- Asked for while a worker held it: the settlement, the release and whoever looks again make it so, or it ends first.
+create table stoker.cancel_requests (
+    id bigint primary key,
+    asked_at timestamptz not null default now(),
+    actor text not null,
+    reason text
+);
+
+-- One task a key, while it is unfinished and for so many seconds after.
+create table stoker.keys (
+    mode text collate "C" not null,
+    key text collate "C" not null check (length(key) between 1 and 200),
+    id bigint not null,
+    seconds double precision not null default 0 check (seconds >= 0),
+    created_at timestamptz not null default now(),
+    primary key (mode, key)
+);
+create index keys_by_id on stoker.keys (id);
+
+-- Tasks of one mode and lane key: who is at the front, and who stands behind, in the order of their ids.
+create table stoker.lines (
+    mode text collate "C" not null,
+    lane_key text collate "C" not null,
+    id bigint not null unique,
+    primary key (mode, lane_key)
+);
+create table stoker.in_line (
+    mode text collate "C" not null,
+    lane_key text collate "C" not null,
+    id bigint not null unique,
+    version integer not null,
+    priority integer not null,
+    available_at timestamptz,
+    expires_at timestamptz,
+    primary key (mode, lane_key, id)
+);
+create index in_line_expiring on stoker.in_line (expires_at) where expires_at is not null;
+
+-- What a handler has finished of a task, and how far it says it is.
+create table stoker.steps (
+    id bigint not null,
+    name text collate "C" not null check (length(name) between 1 and 200),
+    attempt integer not null,
+    result json,
+    finished_at timestamptz not null default now(),
+    primary key (id, name)
+);
+create table stoker.progress (
+    id bigint primary key,
+    attempt integer not null,
+    fraction real check (fraction between 0 and 1),
+    words text check (length(words) <= 200),
+    said_at timestamptz not null default now()
+);
+
+create table stoker.paused (
+    mode text collate "C" primary key,
+    since timestamptz not null default now(),
+    actor text not null,
+    reason text not null
+);
+
+-- What people did: written once, never changed.
+create table stoker.events (
+    event bigint generated always as identity primary key,
+    at timestamptz not null default now(),
+    actor text not null,
+    action text collate "C" not null,
+    task bigint,
+    mode text collate "C",
+    reason text,
+    detail json
+);
+create index events_by_task on stoker.events (task) where task is not null;
+create index events_by_time on stoker.events (at);
+
+alter table stoker.attempts drop constraint attempts_verdict_check;
+alter table stoker.attempts add constraint attempts_verdict_check
+    check (verdict in ('failed', 'retry', 'unknown', 'snooze', 'held', 'cancelled')) not valid;
+
+-- What is configured, as the last fire or migration told: what stoker.enqueue checks against.
+create table stoker.modes (
+    mode text collate "C" primary key,
+    version integer not null,
+    seen_at timestamptz not null default now()
+);
+alter table stoker.installation add column payload_limit integer not null default 1048576;
+
+-- The functions. Each looks only in pg_catalog for what it does not name in full, and nobody may call it unless allowed.
+
+create function stoker.finished_at(task bigint) returns timestamptz
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select coalesce((select case when hi >= task then finished_at end from stoker.outcomes where lo <= task order by lo desc limit 1),
+                    (select failed_at from stoker.failed where id = task),
+                    (select cancelled_at from stoker.cancelled where id = task),
+                    (select expired_at from stoker.expired where id = task))
+$$;
+comment on function stoker.finished_at is 'when the task ended; null while it has not';
+
+create function stoker.place(task bigint, spent integer, not_before timestamptz) returns text
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    t record;
+begin
+    select mode, version, priority, expires_at, lane_key into strict t from stoker.tasks where id = task;
+    if t.lane_key is not null then
+        insert into stoker.lines (mode, lane_key, id) values (t.mode, t.lane_key, task) on conflict do nothing;
+        if not exists (select from stoker.lines where id = task) then
+            insert into stoker.in_line (mode, lane_key, id, version, priority, available_at, expires_at)
+            values (t.mode, t.lane_key, task, t.version, t.priority, not_before, t.expires_at);
+            return 'in_line';
+        end if;
+    end if;
+    if not_before > now() then
+        insert into stoker.later (mode, version, priority, lo, hi, attempts, available_at, expires_at, lane_key)
+        values (t.mode, t.version, t.priority, task, task, spent, not_before, t.expires_at, t.lane_key);
+        return 'later';
+    else
+        insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
+        values (t.mode, t.version, t.priority, task, task, spent, t.expires_at, t.lane_key);
+        return 'ready';
+    end if;
+end
+$$;
+comment on function stoker.place is 'queue a task that stands nowhere: claimable, for later, or behind others of its line';
+
+create function stoker.take_out(task bigint, out place text, out spent integer, out not_before timestamptz)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    t record;
+    s record;
+begin
+    select mode, version, priority into t from stoker.tasks where id = task;
+    if not found then
+        return;
+    end if;
+    select span, lo, hi, attempts, suspect, expires_at, lane_key into s from stoker.ready
+    where mode = t.mode and version = t.version and priority = t.priority and lo <= task order by lo desc limit 1 for update;
+    if found and s.hi >= task then
+        place := 'ready';
+        spent := s.attempts;
+        if s.lo = s.hi then
+            delete from stoker.ready where span = s.span;
+        elsif s.lo = task then
+            update stoker.ready set lo = task + 1 where span = s.span;
+        else
+            update stoker.ready set hi = task - 1 where span = s.span;
+            insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
+            select t.mode, t.version, t.priority, task + 1, s.hi, s.attempts, s.expires_at, s.lane_key where s.hi > task;
+        end if;
+        return;
+    end if;
+    select span, lo, hi, attempts, available_at, expires_at, lane_key into s from stoker.later
+    where lo <= task order by lo desc limit 1 for update;
+    if found and s.hi >= task then
+        place := 'later';
+        spent := s.attempts;
+        not_before := s.available_at;
+        if s.lo = s.hi then
+            delete from stoker.later where span = s.span;
+        elsif s.lo = task then
+            update stoker.later set lo = task + 1 where span = s.span;
+        else
+            update stoker.later set hi = task - 1 where span = s.span;
+            insert into stoker.later (mode, version, priority, lo, hi, attempts, available_at, expires_at, lane_key)
+            select t.mode, t.version, t.priority, task + 1, s.hi, s.attempts, s.available_at, s.expires_at, s.lane_key where s.hi > task;
+        end if;
+        return;
+    end if;
+    delete from stoker.held where id = task returning 'held', attempts, available_at into place, spent, not_before;
+    if found then
+        return;
+    end if;
+    delete from stoker.in_line where id = task returning 'in_line', 0, available_at into place, spent, not_before;
+end
+$$;
+comment on function stoker.take_out is 'take a task that waits out of where it stands, ids of a span around it stay; place is null when it waits nowhere';
+
+create function stoker.enqueue(
+    mode text, payload json, priority integer default 0, version integer default null, max_attempts integer default null,
+    available_at timestamptz default null, expires_at timestamptz default null, tags text[] default null,
+    lane_key text default null, needs_approval boolean default false, key text default null,
+    key_seconds double precision default 0, retry_terminal boolean default false, allow_unknown boolean default false
+) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    new_id bigint;
+    found_id bigint;
+    kept double precision;
+    ended timestamptz;
+    known integer;
+    most integer;
+begin
+    if length(mode) not between 1 and 63 or mode is null then
+        raise exception 'mode must be a name of 1 to 63 characters' using errcode = 'invalid_parameter_value';
+    end if;
+    select m.version into known from stoker.modes m where m.mode = enqueue.mode;
+    if known is null and not allow_unknown and exists (select from stoker.modes) then
+        raise exception 'unknown mode %', quote_literal(mode) using errcode = 'invalid_parameter_value',
+            hint = 'configured: ' || (select string_agg(m.mode, ', ' order by m.mode) from stoker.modes m)
+                   || '; or allow_unknown => true';
+    end if;
+    if payload is null then
+        payload := 'null';
+    end if;
+    select payload_limit into most from stoker.installation;
+    if octet_length(payload::text) > most then
+        raise exception 'payload is % bytes, above the limit of %', octet_length(payload::text), most
+            using errcode = 'program_limit_exceeded', hint = 'store it elsewhere and enqueue its name';
+    end if;
+    version := coalesce(version, known, 1);
+    if version < 1 then
+        raise exception 'version must be a whole number from 1' using errcode = 'invalid_parameter_value';
+    end if;
+    if key is null then
+        new_id := nextval('stoker.task_ids');
+    else
+        if length(key) not between 1 and 200 then
+            raise exception 'key must have 1 to 200 characters' using errcode = 'invalid_parameter_value';
+        end if;
+        loop
+            insert into stoker.keys as k (mode, key, id, seconds)
+            values (enqueue.mode, enqueue.key, nextval('stoker.task_ids'), key_seconds)
+            on conflict do nothing returning k.id into new_id;
+            exit when found;
+            select k.id, k.seconds into found_id, kept from stoker.keys k where k.mode = enqueue.mode and k.key = enqueue.key;
+            continue when not found;
+            ended := stoker.finished_at(found_id);
+            if ended is null then
+                return found_id;
+            end if;
+            if retry_terminal and stoker.reopen(found_id) then
+                return found_id;
+            end if;
+            if ended + make_interval(secs => kept) > now() then
+                return found_id;
+            end if;
+            update stoker.keys k set id = nextval('stoker.task_ids'), seconds = key_seconds, created_at = now()
+            where k.mode = enqueue.mode and k.key = enqueue.key and k.id = found_id returning k.id into new_id;
+            exit when found;
+        end loop;
+    end if;
+    insert into stoker.tasks (id, mode, version, priority, max_attempts, payload, tags, expires_at, needs_approval, lane_key)
+    values (new_id, mode, version, coalesce(priority, 0), max_attempts, payload, tags, expires_at, nullif(needs_approval, false),
+            lane_key);
+    if needs_approval then
+        insert into stoker.held (id, kind, available_at, expires_at) values (new_id, 'approval', available_at, expires_at);
+    else
+        perform stoker.place(new_id, 0, available_at);
+    end if;
+    return new_id;
+end
+$$;
+comment on function stoker.enqueue is 'put a task in, in the caller''s transaction; the id of it, or of the one that has its key';
+
+create function stoker.reopen(task bigint) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    delete from stoker.failed where id = task;
+    if not found then
+        delete from stoker.cancelled where id = task;
+        if not found then
+            return false;
+        end if;
+    end if;
+    perform stoker.place(task, 0, null);
+    return true;
+end
+$$;
+comment on function stoker.reopen is 'queue a failed or cancelled task again, with all its attempts; false when it is neither';
+
+create function stoker.status(mode text, key text) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select q.status from stoker.keys k join stoker.task_queue q on q.id = k.id
+    where k.mode = status.mode and k.key = status.key
+$$;
+comment on function stoker.status is 'the state of the task with this key; null when there is none';
+
+revoke execute on function stoker.finished_at, stoker.place, stoker.take_out, stoker.enqueue, stoker.reopen, stoker.status from public;
+
+create or replace view stoker.task_queue as
+select id, mode,
+       case when finished_at is not null then 'done' when failed_at is not null then 'failed'
+            when cancelled_at is not null then 'cancelled' when expired_at is not null then 'expired'
+            when since is not null then 'unknown' when held_since is not null then 'held' when token is not null then 'in_progress'
+            when ready or later or in_line then 'queued' end as status,
+       payload, priority, version, worker as claimed_by, claimed_at,
+       coalesce(attempt, failed_attempts, cancelled_attempts, expired_attempts, unknown_attempts, held_attempts,
+                spent + started::integer, ready_attempts, later_attempts, case when in_line then 0 end) as attempts,
+       coalesce(max_attempts, cap) as max_attempts,
+       coalesce(later_at, held_until, in_line_until, created_at) as available_at, created_at,
+       coalesce(finished_at, failed_at, cancelled_at, expired_at, since, held_since, claimed_at, created_at) as updated_at,
+       coalesce(finished_at, failed_at, cancelled_at, expired_at) as finished_at,
+       coalesce(fire, failed_fire, cancelled_fire, unknown_fire, held_fire) as fire, seconds, label, result,
+       coalesce(error_kind, unknown_kind) as error_kind, coalesce(error, cancelled_reason) as error_detail, suspect,
+       tags, expires_at, lane_key, key, held_kind as held_for, question, in_line as is_in_line, fraction as progress, words as progress_text,
+       cancel_asked_at
+from (
+    select t.id, t.mode, t.version, t.priority, t.payload, t.max_attempts, t.created_at, t.tags, t.expires_at, t.lane_key,
+           r.span is not null as ready, r.attempts as ready_attempts, r.suspect,
+           l.span is not null as later, l.available_at as later_at, l.attempts as later_attempts,
+           c.token, c.worker, c.claimed_at, c.started, c.spent, c.cap,
+           o.finished_at, o.attempt, o.fire, o.worker as done_by, o.seconds, o.result, o.label,
+           f.failed_at, f.attempts as failed_attempts, f.error_kind, f.error, f.fire as failed_fire,
+           u.since, u.attempts as unknown_attempts, u.error_kind as unknown_kind, u.fire as unknown_fire,
+           h.since as held_since, h.attempts as held_attempts, h.kind as held_kind, h.question, h.available_at as held_until,
+           h.fire as held_fire,
+           x.cancelled_at, x.attempts as cancelled_attempts, x.fire as cancelled_fire, x.reason as cancelled_reason,
+           e.expired_at, e.attempts as expired_attempts,
+           i.id is not null as in_line, i.available_at as in_line_until, k.key, p.fraction, p.words, q.asked_at as cancel_asked_at
+    from stoker.tasks t
+    left join lateral (select span, attempts, suspect, hi from stoker.ready
+                        where mode = t.mode and version = t.version and priority = t.priority and lo <= t.id
+                        order by lo desc limit 1) r on r.hi >= t.id
+    left join lateral (select span, available_at, attempts, hi from stoker.later
+                        where lo <= t.id order by lo desc limit 1) l on l.hi >= t.id
+    left join lateral (select finished_at, attempt, fire, worker, seconds, result, label, hi from stoker.outcomes
+                        where lo <= t.id order by lo desc limit 1) o on o.hi >= t.id
+    left join stoker.failed f on f.id = t.id
+    left join stoker.unknown u on u.id = t.id
+    left join stoker.held h on h.id = t.id
+    left join stoker.cancelled x on x.id = t.id
+    left join stoker.expired e on e.id = t.id
+    left join stoker.in_line i on i.id = t.id
+    left join stoker.progress p on p.id = t.id
+    left join stoker.cancel_requests q on q.id = t.id
+    left join lateral (select key from stoker.keys where id = t.id limit 1) k on true
+    left join lateral (select token, worker, claimed_at, started, s.spent, k.max_attempts as cap
+                         from stoker.claims k, unnest(k.los, k.his, k.attempts) as s (lo, hi, spent)
+                        where r.span is null and l.span is null and o.finished_at is null and f.id is null
+                          and u.id is null and h.id is null and x.id is null and e.id is null and i.id is null
+                          and t.id between s.lo and s.hi limit 1) c on true
+) as stand;
