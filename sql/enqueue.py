@@ -6,7 +6,6 @@ The functions work in the caller's connection and transaction; on an autocommit 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, pairwise, repeat
-from operator import is_not
 from typing import Any
 
 import psycopg
@@ -111,8 +110,9 @@ def _load(connection: psycopg.Connection[Any], given: list[NewTask], door: Door)
             run.ranges = ranges
         found = _drop_duplicates(connection, given, runs, door) if keyed else {}
         ids = chain.from_iterable(numbers(run.ranges) for run in order)
-        heads = chain.from_iterable(repeat(run.head, len(run.places)) for run in order)
-        with connection.cursor() as cursor, cursor.copy(load("copy_tasks", door.schema)) as copy:
+        plain = all(run.is_plain for run in order)
+        heads = chain.from_iterable(repeat(run.head(plain=plain), len(run.places)) for run in order)
+        with connection.cursor() as cursor, cursor.copy(load("copy_plain" if plain else "copy_tasks", door.schema)) as copy:
             for texts in chain(checked, parts):
                 copy.write(rows(texts, ids, heads))
         _insert_spans(connection, list(_spans((run for run in order if not run.stands_apart), door.span_length)), door)
@@ -180,33 +180,44 @@ class _Run:
         return self.task.lane_key is not None or self.task.needs_approval
 
     @property
-    def head(self) -> str:
-        """Their columns for COPY, between the id and the payload."""
+    def is_plain(self) -> bool:
+        """Whether the columns that few tasks have are empty."""
+        return not (self.task.tags or self.task.expires_at) and not self.stands_apart
+
+    def head(self, *, plain: bool) -> str:
+        """Their columns for COPY, between the id and the payload; ``plain``: only those that every task has."""
         task = self.task
+        if plain:
+            return columns(task.mode, task.version, task.priority, task.max_attempts)
         until = task.expires_at.isoformat() if task.expires_at else None
         tags = array(task.tags) if task.tags else None
         asking = "t" if task.needs_approval else None
         return columns(task.mode, task.version, task.priority, task.max_attempts, tags, until, asking, task.lane_key)
 
 
-def _alike(task: NewTask) -> tuple[Any, ...]:
-    """What tells runs apart, by identity: True equals 1, but is not let in as one."""
-    return (
-        task.priority, task.version, task.max_attempts, task.available_at,
-        task.expires_at, task.tags, task.lane_key, task.needs_approval,
-    )  # fmt: skip
-
-
 def _runs(given: list[NewTask], door: Door) -> list[_Run]:
-    """The tasks as runs, everything but their payloads checked; raises EnqueueError."""
+    """The tasks as runs, everything but their payloads checked; raises EnqueueError.
+
+    Alike are two whose columns are the very same objects: True equals 1, but is not let in as one.
+    """
     starts: list[int] = []
-    mode, before = None, ()
+    last = None
     for place, task in enumerate(given):
-        now = _alike(task)
-        if task.mode != mode or not before or any(map(is_not, now, before)):
+        if (
+            last is None
+            or task.mode != last.mode
+            or task.priority is not last.priority
+            or task.version is not last.version
+            or task.max_attempts is not last.max_attempts
+            or task.available_at is not last.available_at
+            or task.expires_at is not last.expires_at
+            or task.tags is not last.tags
+            or task.lane_key is not last.lane_key
+            or task.needs_approval is not last.needs_approval
+        ):
             check_columns(task, door)
             starts.append(place)
-            mode, before = task.mode, now
+            last = task
         if task.key is not None or task.retry_terminal is not False:
             check_key(task)
     return [_Run(given[start], range(start, end)) for start, end in pairwise([*starts, len(given)])]

@@ -24,7 +24,7 @@ class EnqueueError(ValueError):
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewTask:
     """A task to be enqueued. ``payload`` is any JSON value; a lower priority is more urgent; times are aware.
 
@@ -32,6 +32,8 @@ class NewTask:
     approves of it. Of one mode and ``key`` there is one task while it is unfinished and for ``key_seconds`` after; with
     ``retry_terminal`` one that failed or was cancelled is opened again. Those of one mode and ``lane_key`` run one at a
     time, in order. ``line`` is where it was read, for messages.
+
+    Not frozen: to make one takes a sixth of the time, and a hundred thousand are made at once.
     """
 
     mode: str

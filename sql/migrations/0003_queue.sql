@@ -253,7 +253,8 @@ begin
     if length(mode) not between 1 and 63 or mode is null then
         raise exception 'mode must be a name of 1 to 63 characters' using errcode = 'invalid_parameter_value';
     end if;
-    select m.version into known from stoker.modes m where m.mode = enqueue.mode;
+    select i.payload_limit, (select m.version from stoker.modes m where m.mode = enqueue.mode)
+    into most, known from stoker.installation i;
     if known is null and not allow_unknown and exists (select from stoker.modes) then
         raise exception 'unknown mode %', quote_literal(mode) using errcode = 'invalid_parameter_value',
             hint = 'configured: ' || (select string_agg(m.mode, ', ' order by m.mode) from stoker.modes m)
@@ -262,7 +263,6 @@ begin
     if payload is null then
         payload := 'null';
     end if;
-    select payload_limit into most from stoker.installation;
     if octet_length(payload::text) > most then
         raise exception 'payload is % bytes, above the limit of %', octet_length(payload::text), most
             using errcode = 'program_limit_exceeded', hint = 'store it elsewhere and enqueue its name';
@@ -304,6 +304,9 @@ begin
             lane_key);
     if needs_approval then
         insert into stoker.held (id, kind, available_at, expires_at) values (new_id, 'approval', available_at, expires_at);
+    elsif lane_key is null and coalesce(available_at <= now(), true) then
+        insert into stoker.ready (mode, version, priority, lo, hi, expires_at)
+        values (mode, version, coalesce(priority, 0), new_id, new_id, expires_at);
     else
         perform stoker.place(new_id, 0, available_at);
     end if;

@@ -1,0 +1,1 @@
+copy stoker.tasks (id, mode, version, priority, max_attempts, payload) from stdin
