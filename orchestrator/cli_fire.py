@@ -57,14 +57,18 @@ def fire(
     reason: Annotated[Optional[str], typer.Option(help="Why, for the note.")] = None,  # noqa: UP045
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused.")] = False,
     as_json: Json = False,
+    schedule: Annotated[Optional[str], typer.Option(help="Only if a slot of this schedule is due.")] = None,  # noqa: UP045
+    due: Annotated[bool, typer.Option("--due", help="Only for schedules of which a slot is due.")] = False,
 ) -> None:
     """Run one fire: clean up, decide, fan out, wait, write one note, and print it.
 
     stoker fire --reason "after the import"
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
+
+    With [[schedules]]: * * * * *  cd /srv/shop && stoker fire --due
     """
-    options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json)
+    options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json, schedule, due)
     raise typer.Exit(run(context.obj, options))
 
 
