@@ -62,6 +62,7 @@ class Standing:
     fires_today: int
     seconds_since_last: float | None
     taken: int | None
+    gate: str | None = None
 
 
 def admit(database: Database, request: Request) -> Admission:
@@ -111,6 +112,8 @@ def foresee(database: Database, lane: str, limits: Interlocks) -> str | None:
 
 def refuse(standing: Standing, limits: Interlocks) -> str | None:
     """Why a fire may not open now, in one sentence; None when it may."""
+    if standing.gate is not None:
+        return f"the gate is closed: {standing.gate}"
     if standing.active is not None:
         return f"fire {standing.active} of this lane is still active"
     cap = limits.fires_per_day

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from stoker.orchestrator import cli_database, cli_fire, cli_inspect, cli_queue, cli_slots
+from stoker.orchestrator import cli_database, cli_fire, cli_gate, cli_inspect, cli_queue, cli_slots
 from stoker.orchestrator.session import Session
 
 app = typer.Typer(
@@ -44,4 +44,5 @@ cli_queue.add_to(app)
 cli_fire.add_to(app)
 cli_inspect.add_to(app)
 cli_slots.add_to(app)
+cli_gate.add_to(app)
 cli_database.add_to(app)

@@ -13,7 +13,7 @@ with me as (
     select span, priority, lo, hi, attempts, suspect, lane_key is not null as lined from stoker.ready
     where mode = :mode and version = :version and (priority, lo) > (:mark_priority, :mark_lo)
       and (expires_at is null or expires_at > now())
-      and exists (select from me) and not exists (select from stoker.paused where mode = :mode)
+      and exists (select from me) and not exists (select from stoker.paused where mode in (:mode, '*'))
     order by priority, lo limit :locks for update skip locked
 ), summed as (
     select span, priority, lo, hi, attempts, lined, (sum(hi - lo + 1) over w - (hi - lo + 1))::bigint as before,

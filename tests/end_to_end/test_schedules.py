@@ -94,3 +94,31 @@ def test_two_clocks_are_as_good_as_one(project: Project) -> None:
     assert [clock.wait(timeout=20) for clock in clocks] == [0, 0]
     rows = project.query("select count(*), count(distinct fire) from stoker.slots where state = 'ran'")
     assert rows[0][0] == rows[0][1]
+
+
+def test_a_closed_gate_stops_every_start_and_nothing_else(project: Project) -> None:
+    """P8: fires are refused with the reason, due slots skipped with it, running workers stop; enqueueing goes on."""
+    project.write(CONFIG + '[modes.gated]\nhandler = "jobs:gated"\n')
+    project.enqueue("gated", *range(3))
+    fire = project.start("fire")
+    project.wait_for_starts(1)
+    assert project.run("gate", "close", "--reason", "repairs", "--by", "ann").returncode == 0
+    project.open_gate()
+    assert fire.wait(timeout=30) == 0
+    project.enqueue("quick", 1)
+    started = len(project.ledger())
+    refused = project.run("fire", "--exit-code", "--lane", "other")
+    assert refused.returncode == 11
+    assert "the gate is closed: repairs (ann)" in refused.stdout
+    project.run("fire", "--due")
+    time.sleep(1.1)
+    assert project.run("fire", "--due", "--exit-code").returncode == 11
+    assert project.query("select state, reason from stoker.slots") == [("skipped", "the gate is closed: repairs (ann)")]
+    assert "repairs (ann" in project.run("gate", "show").stdout
+    assert len(project.ledger()) == started < 4
+    project.run("gate", "open")
+    assert project.run("fire").returncode == 0
+    assert len(project.ledger()) == 4
+    assert project.query("select actor, action from stoker.events where action like 'gate%' limit 1") == [
+        ("ann", "gate closed")
+    ]
