@@ -30,6 +30,7 @@ from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, 
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
+from stoker.watchdog.settings import WatchdogSettings
 from stoker.worker.settings import MODE_NAME, ModeSettings, WorkerSettings
 
 __all__ = ["Config", "ConfigError", "Problem", "effective", "load"]
@@ -48,6 +49,7 @@ class Config:
     plan: PlanSettings
     log: LogSettings
     code: CodeSettings
+    watchdog: WatchdogSettings
     modes: dict[str, ModeSettings]
     schedules: dict[str, ScheduleSettings] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

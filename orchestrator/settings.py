@@ -19,6 +19,7 @@ from stoker.sql.settings import (
     Text,
     Texts,
 )
+from stoker.watchdog.settings import WatchdogSettings
 from stoker.worker.settings import MODE_NAME, WorkerSettings
 
 _POLICY = re.compile(r"latest|skip|all\(max=([1-9][0-9]{0,3})\)")
@@ -79,7 +80,7 @@ def _is_a_name(name: str) -> str:
 
 
 def _is_a_cron(text: str) -> str:
-    from stoker.orchestrator.due import Cron
+    from stoker.sql.due import Cron
 
     if text:
         Cron.parse(text)
@@ -134,4 +135,5 @@ SECTIONS: dict[str, type[Section]] = {
     "plan": PlanSettings,
     "log": LogSettings,
     "code": CodeSettings,
+    "watchdog": WatchdogSettings,
 }

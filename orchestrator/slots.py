@@ -12,9 +12,10 @@ from itertools import islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from stoker.orchestrator.due import Cron, Every, due_after, due_before
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.sql.database import Database, Transaction
+from stoker.sql.due import due_after, due_before
+from stoker.sql.due import rule as parsed
 
 RAN, SKIPPED, MISSED = "ran", "skipped", "missed"
 Rule = dict[str, Any]
@@ -52,14 +53,14 @@ class Registered:
 
 
 def rule_of(schedule: ScheduleSettings) -> Rule:
-    """What due times are derived from."""
+    """What due times are derived from, by everybody; and how late (seconds) a fire may be before somebody is told."""
     every = None if schedule.every_seconds is None else int(schedule.every_seconds)
-    return {"cron": schedule.cron or None, "every": every, "timezone": schedule.timezone}
+    return {"cron": schedule.cron or None, "every": every, "timezone": schedule.timezone, "grace": schedule.grace_seconds}
 
 
 def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:
     """The due times to come, without end."""
-    return due_after(_parsed(rule), ZoneInfo(rule["timezone"]), after)
+    return due_after(parsed(rule), ZoneInfo(rule["timezone"]), after)
 
 
 def register(database: Database, schedule: ScheduleSettings) -> None:
@@ -121,8 +122,4 @@ def _write_missed(tx: Transaction, due: Due, reason: str) -> None:
 
 
 def _back(rule: Rule, until: datetime) -> Iterator[datetime]:
-    return due_before(_parsed(rule), ZoneInfo(rule["timezone"]), until)
-
-
-def _parsed(rule: Rule) -> Cron | Every:
-    return Cron.parse(rule["cron"]) if rule["cron"] else Every(rule["every"])
+    return due_before(parsed(rule), ZoneInfo(rule["timezone"]), until)

@@ -25,3 +25,31 @@ create table stoker.slots (
 create unique index slots_by_last on stoker.slots (schedule, last_due_at);
 create index slots_by_fire on stoker.slots (fire);
 comment on column stoker.slots.last_due_at is 'neighbouring due times that were missed for one reason share a row';
+
+-- What the watchdog found: one open row a cause, however often it is seen, by however many watchdogs.
+create table stoker.incidents (
+    incident bigint generated always as identity primary key,
+    cause text collate "C" not null check (length(cause) between 1 and 200),
+    words text not null,
+    opened_at timestamptz not null default now(),
+    seen_at timestamptz not null default now(),
+    resolved_at timestamptz,
+    paging_until timestamptz,
+    paged_at timestamptz,
+    pages integer not null default 0,
+    resolve_paged boolean not null default false,
+    failures integer not null default 0,
+    failure text
+);
+create unique index incidents_one_open on stoker.incidents (cause) where resolved_at is null;
+create index incidents_to_page on stoker.incidents (incident) where resolved_at is null or not resolve_paged;
+comment on column stoker.incidents.paging_until is 'one watchdog is sending a page of it';
+
+create table stoker.heartbeats (
+    component text collate "C" not null,
+    instance text collate "C" not null,
+    at timestamptz not null default now(),
+    expected_seconds double precision not null,
+    primary key (component, instance)
+);
+comment on column stoker.heartbeats.expected_seconds is 'the next one comes at the latest so many seconds after';

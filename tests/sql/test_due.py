@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from stoker.orchestrator.due import Cron, Every, ScheduleError, due_after, due_before
+from stoker.sql.due import Cron, Every, ScheduleError, due_after, due_before
 
 ZONES = (
     "UTC", "Europe/Berlin", "Europe/London", "Europe/Dublin", "America/New_York", "America/Los_Angeles", "America/St_Johns",

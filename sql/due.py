@@ -11,10 +11,11 @@ much later as the clocks were put forward.
 
 import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
+from typing import Any
 from zoneinfo import ZoneInfo
 
 _MACROS = {
@@ -166,3 +167,8 @@ def _number(name: str, text: str, least: int, most: int, names: dict[str, int]) 
         words = f", or {', '.join(names)}" if names else ""
         raise ScheduleError(f"{name} {text!r}: expected {least} to {most}{words}")
     return number
+
+
+def rule(registered: Mapping[str, Any]) -> Cron | Every:
+    """The rule of a schedule as it is registered: ``cron`` or ``every`` (seconds)."""
+    return Cron.parse(registered["cron"]) if registered["cron"] else Every(registered["every"])
