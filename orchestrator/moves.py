@@ -6,9 +6,10 @@ The database moves each task, or leaves it, and writes the event in the same tra
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stoker.sql.database import Database, Transaction
+if TYPE_CHECKING:
+    from stoker.sql.database import Database, Transaction
 
 AT_ONCE = 500
 """Tasks a transaction: each is its own commit, so that nobody waits long and what is done stays done."""
@@ -94,7 +95,7 @@ class Moved:
         return dict(sorted(Counter(was for _, was, became in self.tasks if not became).items()))
 
 
-def find(database: Database, verb: Verb, filters: Filters) -> list[Standing]:
+def find(database: "Database", verb: Verb, filters: Filters) -> list[Standing]:
     """The tasks that filters mean, oldest first."""
     return database.rows(
         Standing, "find_ids", states=verb.states(filters.state), held=list(verb.held) if verb.held else None,
@@ -102,7 +103,7 @@ def find(database: Database, verb: Verb, filters: Filters) -> list[Standing]:
     )  # fmt: skip
 
 
-def look(database: Database, ids: Sequence[int]) -> list[Standing]:
+def look(database: "Database", ids: Sequence[int]) -> list[Standing]:
     """The tasks with these ids. One that is missing is not among them."""
     return [one for some in _batches(ids) for one in database.rows(Standing, "look_states", ids=some)]
 
@@ -112,7 +113,7 @@ def foresee(verb: Verb, tasks: Sequence[Standing], become: str | None = None) ->
     return Moved([(task.id, task.state, verb.foresees(task, become)) for task in tasks])
 
 
-def move(database: Database, verb: Verb, ids: Sequence[int], parameters: Mapping[str, Any]) -> Iterator[Moved]:
+def move(database: "Database", verb: Verb, ids: Sequence[int], parameters: Mapping[str, Any]) -> Iterator[Moved]:
     """Do it, a batch a transaction; yields after each commit. What ended lets the next of its line come.
 
     Of what was asked of a worker it looks once more, in a transaction of its own: the task may be back in the queue.
@@ -125,8 +126,8 @@ def move(database: Database, verb: Verb, ids: Sequence[int], parameters: Mapping
         yield moved
 
 
-def _once(database: Database, verb: Verb, ids: list[int], parameters: Mapping[str, Any]) -> Moved:
-    def work(transaction: Transaction) -> Moved:
+def _once(database: "Database", verb: Verb, ids: list[int], parameters: Mapping[str, Any]) -> Moved:
+    def work(transaction: "Transaction") -> Moved:
         moved = Moved([(task, was, became) for task, was, became in transaction.run(verb.statement, ids=ids, **parameters)])
         if ended := [task for task, _, became in moved.tasks if became in ("cancelled", "failed", "done", "erased")]:
             transaction.run("move_lines", ids=ended)

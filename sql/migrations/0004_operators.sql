@@ -4,6 +4,7 @@
 
 alter table stoker.failed alter column fire drop not null;
 comment on column stoker.failed.fire is 'null: a person refused it';
+create index cancelled_by_fire on stoker.cancelled (fire) where fire is not null;
 
 create function stoker.written_once() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
