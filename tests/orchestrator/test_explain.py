@@ -47,7 +47,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"status": "unknown", "error_kind": "lost", "is_early": True, "dead_by": NOON}, f"may be alive until {AT}."),
     ({"status": "unknown", "error_kind": "lost"}, "Find out what happened, then: stoker tasks release 7 --as"),
     ({"status": "done", **END}, f"is done since {AT} in fire 5, at attempt 2."),
-    ({"status": "failed", "error_kind": "E", "error_detail": "words", **END}, f"at {AT} in fire 5 after 2 attempt(s), E: words."),
+    ({"status": "failed", "error_kind": "E", "error_detail": "words", **END}, f"{AT} in fire 5 after 2 attempt(s), E: words."),
     ({"status": "cancelled", "cancelled_by": "ann", "error_detail": "old", **END}, f"was cancelled by ann at {AT}: old."),
     ({"status": "expired", "expires_at": NOON, **END}, f"expired at {AT}: it was not started before {AT}."),
     ({"status": "done", "erased_at": NOON, **END}, f"What it said was erased at {AT}."),

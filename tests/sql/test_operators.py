@@ -318,6 +318,42 @@ def test_the_first_commit_wins_between_a_person_and_a_worker(database: str, stok
     assert any(name.startswith("requested") for name in seen), seen
 
 
+def test_nobody_is_lost_or_doubled_while_people_and_workers_move_the_same_spans(
+    database: str, stoker: Database, connection: Connection
+) -> None:
+    """P1: two people take out of the middle of spans, and put back, what two workers claim from their heads."""
+    ids = fill(connection, 400, span=40)
+    fire = open_fire(stoker)
+
+    def work() -> None:
+        with_own = Database(Target(database))
+        desk = Desk(orders(with_own, fire, register(with_own, fire)), with_own)
+        for turn in range(300):
+            want = Want(str(uuid.uuid4()), 4, 100, 5, BEFORE_ALL, ahead=False, version=1)
+            if (claim := desk.visit([], want, {}).claim) is not None:
+                if turn % 10 == 0:
+                    claim.end_before(claim.size)
+                desk.visit([settlement(claim, give_back=True)], None, {})
+        with_own.close()
+
+    def meddle(seed: int) -> None:
+        dice, own = random.Random(seed), Database(Target(database))
+        for _ in range(120):
+            some = dice.sample(ids, 6)
+            do(own, moves.HOLD, *some)
+            do(own, moves.RESUME, *some[:5], answer=None)
+            do(own, moves.CANCEL, some[0])
+            do(own, moves.RETRY, some[0])
+        own.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(work), pool.submit(work), pool.submit(meddle, 1), pool.submit(meddle, 2)]:
+            one.result(60)
+    counts = check(connection)
+    assert (counts.claimed, counts.failed, counts.unknown) == (0, 0, 0)
+    assert min(counts.done, counts.held, counts.ready) > 0
+
+
 def _run_one(desk: Desk, outcome: str) -> None:
     """Claim one task as a worker does, and end it."""
     want = Want(str(uuid.uuid4()), 1, 100, 1, BEFORE_ALL, ahead=True, version=1)
