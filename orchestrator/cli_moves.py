@@ -13,6 +13,7 @@ from stoker.orchestrator.moves import Filters, Moved, Standing, Verb
 from stoker.orchestrator.session import Session, UsageError, say, say_json
 
 _SHOWN = 20
+_LONGEST_REASON = 4000
 _HINTS = {
     "too early": "their old runner may still be alive (stoker explain ID says until when); --force releases them anyway",
     "held": "approve is for what waits for approval, resume for everything else that is held",
@@ -229,5 +230,7 @@ def _asked(given: dict[str, Any]) -> Asked:
         seconds = None if older is None else parse_duration(older)
     except ValueError as error:
         raise UsageError(f"--older-than: {error}") from None
+    if (reason := given["reason"]) is not None and len(reason) > _LONGEST_REASON:
+        raise UsageError(f"--reason has {len(reason):,} characters, above the limit of {_LONGEST_REASON:,}")
     filters = Filters(given["mode"], given["state"], seconds, given["kind"], given["tag"], given["key"])
     return Asked(tuple(given["ids"] or ()), filters, given["reason"], actor(given["by"]), given["dry_run"], given["as_json"])

@@ -96,7 +96,7 @@ def show(
         say_json({**facts, "attempts_ended": ended, "events": as_facts(events)})
         return
     for name, value in facts.items():
-        if value is not None:
+        if value is not None and value is not False:
             say(f"{name + ':':14}{json.dumps(value, ensure_ascii=False) if name in ('payload', 'result') else value}")
     if attempts:
         say()

@@ -143,15 +143,15 @@ declare
     o record;
 begin
     for look in 1 .. 20 loop
-        select case q.place when 'held' then 'held' else 'queued' end as stood, q.spent, null::bigint as fire into o
+        select case q.place when 'held' then 'held' else 'queued' end as stood, q.spent into o
         from stoker.take_out(task) q where q.place is not null;
         if not found then
-            delete from stoker.unknown where id = task returning 'unknown' as stood, attempts as spent, fire into o;
+            delete from stoker.unknown where id = task returning 'unknown' as stood, attempts as spent into o;
         end if;
         if found then
             was := o.stood;
             became := 'cancelled';
-            insert into stoker.cancelled (id, attempts, fire, actor, reason) values (task, o.spent, o.fire, actor, reason);
+            insert into stoker.cancelled (id, attempts, actor, reason) values (task, o.spent, actor, reason);
             delete from stoker.cancel_requests where id = task;
             perform stoker.tell(task, 'cancel', actor, reason, json_build_object('was', was));
             return;
@@ -300,6 +300,14 @@ begin
     delete from stoker.outputs where id = task;
     delete from stoker.steps where id = task;
     delete from stoker.progress where id = task;
+    -- A note quotes one example of each kind of error.
+    update stoker.notes n
+    set facts = (n.facts::jsonb || jsonb_build_object('failures', (
+            select jsonb_agg(case when f #>> '{example,task}' = task::text then jsonb_set(f, '{example,error}', 'null') else f end
+                             order by place)
+            from jsonb_array_elements(n.facts::jsonb -> 'failures') with ordinality as e (f, place))))::json
+    where n.fire in (select a.fire from stoker.attempts a where a.id = task)
+      and exists (select from json_array_elements(n.facts -> 'failures') as e (f) where f #>> '{example,task}' = task::text);
     became := 'erased';
     perform stoker.tell(task, 'erase', actor, reason);
 end

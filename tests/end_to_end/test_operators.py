@@ -98,6 +98,7 @@ def test_tasks_are_moved_by_id_and_by_filter_and_it_is_told(shop: Project) -> No
         (["release", "1"], "--as"),
         (["release", "1", "--as", "held"], "--as 'held': a task is released as done, failed or queued"),
         (["hold", "1", "--by", ""], "--by is empty"),
+        (["hold", "1", "--reason", "x" * 4001], "--reason has 4,001 characters, above the limit of 4,000"),
         (["show"], "say which task, by its id or by its key"),
         (["show", "--mode", "quick", "--key", "none"], "no task of mode quick has the key 'none'"),
         (["erase", "1"], "task 1 is queued, not finished: nothing was erased; --force cancels it first"),
@@ -109,6 +110,19 @@ def test_what_cannot_be_asked_is_refused_with_what_to_do(shop: Project, argument
     assert words in said(shop, "tasks", *arguments, code=2)
     assert states(shop) == {1: "queued"}
     assert shop.query("select count(*) from stoker.events") == [(0,)]
+
+
+def test_an_erased_error_is_gone_from_the_note_that_quoted_it(shop: Project) -> None:
+    """The note stays, with its counts and what it says of others."""
+    (first,) = shop.enqueue("failing", 1)
+    shop.run("fire")
+    assert "cannot do" in said(shop, "note")
+    before = shop.facts()
+    said(shop, "tasks", "erase", str(first))
+    assert "cannot do" not in said(shop, "note") + said(shop, "tasks", "show", str(first)) + said(shop, "explain", str(first))
+    after = shop.facts()
+    before["failures"][0]["example"]["error"] = None
+    assert after == before
 
 
 def test_a_task_is_found_by_its_key_as_soon_as_it_is_there(shop: Project) -> None:
