@@ -5,6 +5,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from stoker.orchestrator.cli_modes import paused
 from stoker.orchestrator.fire_command import Options, facts_of, known, run, show, show_note
 from stoker.orchestrator.session import Session, say, say_json, say_table
 
@@ -38,7 +39,7 @@ def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_jso
     refusal = foresee(session.database, lane, interlocks(session.config))
     if as_json:
         sums = {"workers": made.workers, "can_take": made.can_take, "unserved": seen.unserved, "refusal": refusal}
-        say_json({**asdict(made), **sums})
+        say_json({**asdict(made), **sums, "paused": paused(session)})
         return
     rows = [(s.mode, s.backlog, s.workers, s.wanted, s.ceiling, _seconds(s.seconds_each)) for s in made.shares]
     say_table(("mode", "backlog", "workers", "wanted", "bound by", "a task takes"), rows)
@@ -46,6 +47,8 @@ def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_jso
     say(f"\n{made.workers} of {made.max_pool} workers, for {can_take:,} of {made.backlog:,} tasks; {made.ceiling} binds.")
     if refusal:
         say(f"A fire now would be refused: {refusal}.")
+    for name, words in paused(session).items():
+        say(f"{name} is {words}. To let it go on: stoker unpause {name}")
     for name, version, count in seen.unserved:
         say(f"{count:,} task(s) of mode {name}, payload version {version}: no configured mode runs them.")
 
@@ -93,7 +96,8 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
     facts = sweep_once(database, terms, installation=str(installation)).facts()
     words = (
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
-        f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s)"
+        f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s),"
+        f" expired {facts['expired']} and cancelled {facts['cancelled']} task(s)"
     )
     show(facts, words, as_json=as_json)
 

@@ -1,11 +1,10 @@
 """``stoker gate close|open|show``: the operator's switch. Closed, nothing starts, and everybody knows why."""
 
-import getpass
-import os
 from typing import Annotated, Optional
 
 import typer
 
+from stoker.orchestrator.cli_moves import actor
 from stoker.orchestrator.session import Session, UsageError, say, say_json
 
 gate = typer.Typer(
@@ -30,7 +29,7 @@ def close(context: typer.Context, reason: Annotated[str, typer.Option(help="Why,
     session: Session = context.obj
     if not reason.strip():
         raise UsageError("say why, for those who find it closed: --reason TEXT")
-    if session.database.run("close_gate", actor=by or _user(), reason=reason):
+    if session.database.run("close_gate", actor=actor(by), reason=reason):
         say("the gate is closed; what runs is finished. To open it: stoker gate open")
     else:
         say(f"the gate is closed already: {why_closed(session)}")
@@ -40,7 +39,7 @@ def close(context: typer.Context, reason: Annotated[str, typer.Option(help="Why,
 def open_(context: typer.Context, reason: Annotated[str, typer.Option(help="Why.")] = "", by: By = None) -> None:
     """Let things start again: stoker gate open."""
     session: Session = context.obj
-    opened = session.database.run("open_gate", actor=by or _user(), reason=reason or None)
+    opened = session.database.run("open_gate", actor=actor(by), reason=reason or None)
     say("the gate is open" if opened else "the gate was open")
 
 
@@ -59,10 +58,3 @@ def why_closed(session: Session) -> str | None:
     for actor, since, reason, _ in session.database.run("look_gate"):
         return f"{reason} ({actor}, {since:%Y-%m-%d %H:%M} UTC)"
     return None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
