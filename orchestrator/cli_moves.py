@@ -51,7 +51,7 @@ def retry(session: Session, asked: Asked) -> None:
 
 
 def cancel(session: Session, asked: Asked) -> None:
-    """Call tasks off. What a worker has is "requested": it ends as soon as the worker hears of it, or first by itself.
+    """Call tasks off. What a worker has is "requested": it is not tried again, but may still end done or failed.
 
     stoker tasks cancel 17
 
