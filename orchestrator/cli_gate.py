@@ -55,6 +55,6 @@ def show(context: typer.Context, as_json: Json = False) -> None:
 
 def why_closed(session: Session) -> str | None:
     """Who closed the gate, when and why; None while it is open."""
-    for actor, since, reason, _ in session.database.run("look_gate"):
-        return f"{reason} ({actor}, {since:%Y-%m-%d %H:%M} UTC)"
+    for who, since, reason, _ in session.database.run("look_gate"):
+        return f"{reason} ({who}, {since:%Y-%m-%d %H:%M} UTC)"
     return None

@@ -113,7 +113,8 @@ def test_a_closed_gate_stops_every_start_and_nothing_else(project: Project) -> N
     project.run("fire", "--due")
     time.sleep(1.1)
     assert project.run("fire", "--due", "--exit-code").returncode == 11
-    assert project.query("select state, reason from stoker.slots") == [("skipped", "the gate is closed: repairs (ann)")]
+    skipped = project.query("select reason from stoker.slots where state = 'skipped'")
+    assert skipped == [("the gate is closed: repairs (ann)",)]
     assert "repairs (ann" in project.run("gate", "show").stdout
     assert len(project.ledger()) == started < 4
     project.run("gate", "open")
