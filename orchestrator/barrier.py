@@ -40,6 +40,7 @@ class Barrier:
     say: Callable[..., None]
     ended: str = NORMAL
     signal_number: int = 0
+    told: int = 0
     workers: list[LocalWorker] = field(default_factory=list)
     stillborn: list[dict[str, Any]] = field(default_factory=list)
     _terms: int = 0
@@ -117,6 +118,8 @@ class Barrier:
 
     async def _hear_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+            if self.told:  # before anybody listened
+                os.kill(os.getpid(), self.told)
             async for number in received:
                 self.signal_number = int(number)
                 self.stop(INTERRUPTED)

@@ -80,20 +80,10 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
 
     In cron: */5 * * * *  cd /srv/shop && stoker sweep
     """
-    from stoker.hygiene.close import REAPED, Terms
-    from stoker.hygiene.sweep import sweep as sweep_once
+    from stoker.orchestrator.sweeping import sweep_now
 
     session: Session = context.obj
-    config, database = session.config, session.database
-    ((installation, _),) = database.run("installation")
-    terms = Terms(
-        REAPED,
-        str(installation),
-        fire_lease=config.hygiene.fire_lease_seconds,
-        worker_lease=config.worker.lease_seconds,
-        reap_ghosts=config.hygiene.reap_ghosts,
-    )
-    facts = sweep_once(database, terms, installation=str(installation)).facts()
+    facts = sweep_now(session.config, session.database)
     words = (
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
         f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s),"

@@ -1,4 +1,4 @@
-"""``stoker slots``: what became of due times, and which come next; ``stoker schedule``: the clock that stands by."""
+"""``stoker slots``: what became of due times, and which come next."""
 
 from itertools import islice
 from typing import Annotated, Any, Optional
@@ -12,21 +12,8 @@ Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
+    """Add this command to the command line."""
     app.command()(slots)
-    app.command()(schedule)
-
-
-def schedule(context: typer.Context) -> None:
-    """Stay, and start a fire whenever a slot of [[schedules]] is due; SIGTERM ends it, and the fires it started."""
-    import anyio
-
-    from stoker.orchestrator.schedule import Clock
-
-    session: Session = context.obj
-    if not session.config.schedules:
-        raise UsageError("no [[schedules]] is configured")
-    anyio.run(Clock(session.database, session.config.schedules, str(session.config.path)).run)
 
 
 def slots(

@@ -12,6 +12,7 @@ from stoker.orchestrator import (
     cli_inspect,
     cli_modes,
     cli_queue,
+    cli_run,
     cli_slots,
     cli_tasks,
 )
@@ -54,6 +55,7 @@ cli_fire.add_to(app)
 cli_inspect.add_to(app)
 cli_slots.add_to(app)
 cli_gate.add_to(app)
+cli_run.add_to(app)
 cli_tasks.add_to(app)
 cli_modes.add_to(app)
 cli_database.add_to(app)

@@ -18,6 +18,7 @@ from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.barrier import FENCED, Barrier
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.decide import Plan, decide
+from stoker.orchestrator.latch import Latch
 from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
@@ -67,17 +68,28 @@ class Fire:
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
         swept = sweep(self._database, self._terms(REAPED), installation=self._installation, lane=self._asked.lane)
+        latch = Latch()
+        latch.hold()
+        try:
+            return self._opened(swept, latch)
+        finally:
+            latch.let_go()
+
+    def _opened(self, swept: Swept, latch: Latch) -> Ended:
+        """From its admission to its note: a signal that comes meanwhile ends it in order."""
         admission = self._admit()
         if admission.refusal is not None or admission.idle:
             return Ended(admission.fire, admission.refusal, idle=admission.idle)
         plan, unserved = self._decide(admission.fire, swept)
         barrier = self._barrier(admission.fire, plan)
+        barrier.told = latch.number
         ended = anyio.run(barrier.run, self._muster(admission.fire, plan)) if plan.workers else barrier.ended
+        latch.hold()
         if ended == FENCED:
             return Ended(admission.fire, ended=FENCED)
         terms = replace(self._terms(ended), extra={"unserved": unserved, "stillborn": barrier.stillborn})
         closed = close_fire(self._database, Seen(admission.fire), terms)
-        return Ended(admission.fire, closed=closed, ended=ended, signal_number=barrier.signal_number)
+        return Ended(admission.fire, closed=closed, ended=ended, signal_number=barrier.signal_number or latch.number)
 
     def _admit(self) -> Admission:
         config = self._config

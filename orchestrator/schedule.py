@@ -1,4 +1,4 @@
-"""``stoker schedule``: a clock that starts ``stoker fire --schedule NAME`` whenever a slot of it is due, and knows no more.
+"""The clock of ``stoker schedule`` and ``stoker run``: it starts a fire when a slot is due, and knows no more.
 
 APScheduler only wakes it: it keeps no jobs, drops no late ones, and runs one at a time of each. Which slot is due, and what
 becomes of it, the fire decides by the database's clock; so a clock that is early, late, slept or was started twice does no
@@ -6,10 +6,10 @@ harm. Due times are reckoned in the database's time, whatever the host believes.
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -52,29 +52,33 @@ class Clock:
         self._command = [sys.executable, "-P", "-m", "stoker.orchestrator.cli", "--config", config, "fire", "--schedule"]
         self._ahead = timedelta()
         self._fires: dict[str, Child] = {}
+        self._scheduler: Any = None
 
-    async def run(self) -> None:
-        """Until SIGTERM or SIGINT; the fires that run are told, and waited for."""
+    async def start(self, group: TaskGroup) -> None:
+        """Begin; what was due while nobody was awake is fired at once."""
         await self._set_clock()
-        scheduler = AsyncIOScheduler(timezone=UTC)
+        scheduler = self._scheduler = AsyncIOScheduler(timezone=UTC)
         for name, schedule in self._schedules.items():
             trigger = DueTrigger(schedule, lambda: self._ahead)
-            scheduler.add_job(self.fire, trigger, args=[name], id=name, misfire_grace_time=None, coalesce=True, max_instances=1)
+            job = partial(self._wake, group, name)
+            scheduler.add_job(job, trigger, id=name, misfire_grace_time=None, coalesce=True, max_instances=1)
         scheduler.start()
-        async with anyio.create_task_group() as group:
-            for name in self._schedules:
-                group.start_soon(self.fire, name)  # what was due while nobody was awake
-            group.start_soon(self._stay_awake, scheduler, group)
-            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-                async for number in received:
-                    log("schedule stops", signal=signal.Signals(number).name, fires=sorted(self._fires))
-                    break
-            scheduler.shutdown(wait=False)
-            for child in self._fires.values():
+        for name in self._schedules:
+            group.start_soon(self.fire, name)
+        group.start_soon(self._stay_awake, scheduler, group)
+
+    async def stop(self) -> None:
+        """Start no more; the fires that run are told, and waited for."""
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+        with anyio.CancelScope(shield=True):
+            for child in list(self._fires.values()):
                 child.terminate()
-            group.cancel_scope.cancel()
-        for child in list(self._fires.values()):
-            await child.wait()
+                await child.wait()
+
+    async def _wake(self, group: TaskGroup, name: str) -> None:
+        """In our own group, which ends with us, rather than in a task of the scheduler's."""
+        group.start_soon(self.fire, name)
 
     async def fire(self, name: str) -> None:
         """Start a fire for whatever slot of this schedule is due, and wait for its end."""

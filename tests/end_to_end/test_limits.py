@@ -174,3 +174,19 @@ def test_a_frozen_keeper_does_not_leave_its_runner_running_for_ever(project: Pro
     for keeper in project.keepers():
         os.kill(keeper, signal.SIGSTOP)
     wait_until(lambda: not is_alive(runner), 15, "the runner is still alive")
+
+
+def test_a_fire_that_is_told_to_stop_at_any_moment_reaches_its_note(project: Project) -> None:
+    """P4, R23: also between its admission and its first worker; nothing is left for hygiene, and nothing is lost."""
+    project.write('[limits]\nfires_per_day = "none"\n[modes.quick]\nhandler = "jobs:quick"\n')
+    for number in range(24):
+        project.enqueue("quick", *range(3))
+        fire = project.start("fire")
+        time.sleep(0.06 + 0.008 * number)
+        fire.terminate()
+        assert fire.wait(timeout=20) in {-signal.SIGTERM, 128 + signal.SIGTERM, 0}
+        assert project.query("select count(*) from stoker.fires where state in ('open', 'closing')") == [(0,)]
+    assert project.run("fire").returncode == 0
+    assert project.query("select coalesce(sum(hi - lo + 1), 0)::int from stoker.outcomes") == [(72,)]
+    ((ran,),) = project.query("select count(*) from stoker.fires where state = 'closed'")
+    assert project.query("select count(*) from stoker.notes") == [(ran,)]

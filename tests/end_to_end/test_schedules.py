@@ -123,3 +123,20 @@ def test_a_closed_gate_stops_every_start_and_nothing_else(project: Project) -> N
     assert project.query("select actor, action from stoker.events where action like 'gate%' limit 1") == [
         ("ann", "gate closed")
     ]
+
+
+def test_what_stands_sweeps_fires_beats_and_ends_when_it_is_told(project: Project) -> None:
+    """R01, R24: a worker that was killed, and the fire that died with it, are made good without anybody's doing."""
+    project.write(CONFIG + '[modes.gated]\nhandler = "jobs:gated"\n')
+    project.enqueue("gated", 1)
+    fire = project.start("fire")
+    project.wait_for_starts(1)
+    for pid in (fire.pid, *project.keepers()):
+        os.kill(pid, signal.SIGKILL)
+    project.open_gate()
+    standing = project.start("run")
+    wait_until(lambda: "done" in [row["status"] for row in project.json("tasks", "ls")], 40, "the task to be done")
+    wait_until(lambda: project.query("select count(*) from stoker.heartbeats where component = 'sweep'") == [(1,)], 10, "beat")
+    standing.terminate()
+    assert standing.wait(timeout=20) == 0
+    assert project.tagged() == []

@@ -1,0 +1,66 @@
+"""``stoker run`` and ``stoker schedule``: what stands."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from stoker.orchestrator.session import Session, UsageError
+
+if TYPE_CHECKING:
+    from stoker.sql.database import Database
+
+SWEEP_SECONDS = 60.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(run)
+    app.command()(schedule)
+
+
+def run(context: typer.Context) -> None:
+    """Stay: sweep every minute, and start a fire whenever a slot of [[schedules]] is due. SIGTERM ends it, and its fires."""
+    import anyio
+
+    from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
+    from stoker.orchestrator.schedule import Clock
+    from stoker.sql.database import Database
+
+    session: Session = context.obj
+    schedules = session.config.schedules
+    target = session.database.target
+
+    def another() -> Database:
+        return Database(target, patience_seconds=5.0)
+
+    sweeping = another()
+    clock = Clock(another(), schedules, str(session.config.path)) if schedules else None
+    runtime = Runtime(session.database, [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))], clock)
+    try:
+        anyio.run(runtime.run)
+    except CoreLoopError as error:
+        sys.stderr.write(f"stoker: {error}; nothing works without it, so everything was stopped\n")
+        raise typer.Exit(BROKEN) from None
+
+
+def schedule(context: typer.Context) -> None:
+    """Stay, and start a fire whenever a slot of [[schedules]] is due; SIGTERM ends it, and the fires it started."""
+    import anyio
+
+    from stoker.orchestrator.runtime import Runtime
+    from stoker.orchestrator.schedule import Clock
+
+    session: Session = context.obj
+    if not session.config.schedules:
+        raise UsageError("no [[schedules]] is configured")
+    clock = Clock(session.database, session.config.schedules, str(session.config.path))
+    anyio.run(Runtime(session.database, [], clock).run)
+
+
+def _swept(session: Session, database: "Database") -> int:
+    """One sweep; how much it repaired."""
+    from stoker.orchestrator.sweeping import sweep_now
+
+    facts = sweep_now(session.config, database)
+    return sum(value if isinstance(value, int) else len(value) for value in facts.values() if isinstance(value, int | list))

@@ -1,0 +1,21 @@
+"""One sweep, as the configuration wants it."""
+
+from typing import Any
+
+from stoker.hygiene.close import REAPED, Terms
+from stoker.hygiene.sweep import sweep
+from stoker.orchestrator.config import Config
+from stoker.sql.database import Database
+
+
+def sweep_now(config: Config, database: Database) -> dict[str, Any]:
+    """Sweep once; what it repaired, as JSON values."""
+    ((installation, _),) = database.run("installation")
+    terms = Terms(
+        REAPED,
+        str(installation),
+        fire_lease=config.hygiene.fire_lease_seconds,
+        worker_lease=config.worker.lease_seconds,
+        reap_ghosts=config.hygiene.reap_ghosts,
+    )
+    return sweep(database, terms, installation=str(installation)).facts()
