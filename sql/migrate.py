@@ -60,8 +60,8 @@ def _script(migration: Migration, schema: str) -> str:
     return in_schema(f"begin;\n{migration.text.rstrip()}\n{record}\ncommit;\n", schema)
 
 
-def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0) -> list[str]:
-    """Apply what is missing, oldest first; the names of what was applied.
+def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0, last: int | None = None) -> list[str]:
+    """Apply what is missing, oldest first, up to number ``last``; the names of what was applied.
 
     Raises MigrationError (a lock was not to be had in ``lock_timeout`` seconds, a checksum differs, SQL failed) and
     DatabaseUnreachableError.
@@ -70,7 +70,7 @@ def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0) -> l
     with connect(target, "stoker migrate") as connection:
         try:
             _prepare(connection, schema)
-            return _apply_missing(connection, schema)
+            return _apply_missing(connection, schema, last)
         except psycopg.errors.LockNotAvailable:
             raise MigrationError(
                 f"another session holds a lock on schema {schema!r} for more than {lock_timeout:g} s; nothing was"
@@ -113,9 +113,9 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
         connection.execute(load("create_migrations", schema))
 
 
-def _apply_missing(connection: psycopg.Connection[Any], schema: str) -> list[str]:
+def _apply_missing(connection: psycopg.Connection[Any], schema: str, last: int | None) -> list[str]:
     applied: list[str] = []
-    for migration in known():
+    for migration in known()[:last]:
         with connection.transaction():
             if _apply(connection, schema, migration):
                 applied.append(migration.name)
