@@ -1,9 +1,12 @@
 """Forward-only migrations: one transaction each, under a lock, with checksums.
 
-A lock timeout makes them abort rather than queue behind a reader and hold everybody else up.
+A lock is waited for in short tries, since everybody else queues behind who waits; who holds it for longer makes them abort.
+A try is shorter than the time after which the server looks for deadlocks: claims take the tables in another order.
 """
 
 import hashlib
+import random
+import time
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -13,6 +16,9 @@ import psycopg
 from stoker.sql.database import DatabaseUnreachableError, connect
 from stoker.sql.query import in_schema, load, quote_identifier
 from stoker.sql.target import Target
+
+_TRY_SECONDS = 0.2
+_PAUSE_SECONDS = 0.3
 
 
 class MigrationError(Exception):
@@ -70,8 +76,8 @@ def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0, last
     with connect(target, "stoker migrate") as connection:
         try:
             _prepare(connection, schema)
-            return _apply_missing(connection, schema, last)
-        except psycopg.errors.LockNotAvailable:
+            return _apply_missing(connection, schema, last, lock_timeout)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             raise MigrationError(
                 f"another session holds a lock on schema {schema!r} for more than {lock_timeout:g} s; nothing was"
                 " changed. End the long transaction (see pg_stat_activity) and run it again."
@@ -113,13 +119,26 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
         connection.execute(load("create_migrations", schema))
 
 
-def _apply_missing(connection: psycopg.Connection[Any], schema: str, last: int | None) -> list[str]:
+def _apply_missing(connection: psycopg.Connection[Any], schema: str, last: int | None, lock_timeout: float) -> list[str]:
     applied: list[str] = []
     for migration in known()[:last]:
-        with connection.transaction():
-            if _apply(connection, schema, migration):
-                applied.append(migration.name)
+        if _insist(connection, schema, migration, lock_timeout):
+            applied.append(migration.name)
     return applied
+
+
+def _insist(connection: psycopg.Connection[Any], schema: str, migration: Migration, lock_timeout: float) -> bool:
+    """Apply one in a transaction, again from its start whenever a lock was not to be had; the last refusal is raised."""
+    deadline = time.monotonic() + lock_timeout
+    while True:
+        try:
+            with connection.transaction():
+                connection.execute("select set_config('lock_timeout', %s, true)", (f"{1000 * _TRY_SECONDS:.0f}ms",))
+                return _apply(connection, schema, migration)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(random.uniform(0.5, 1.0) * _PAUSE_SECONDS)  # noqa: S311 - jitter is no secret
 
 
 def _apply(connection: psycopg.Connection[Any], schema: str, migration: Migration) -> bool:
