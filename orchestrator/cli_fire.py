@@ -86,10 +86,11 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
         worker_lease=config.worker.lease_seconds,
         reap_ghosts=config.hygiene.reap_ghosts,
     )
-    facts = sweep_once(database, terms, installation=str(installation)).facts()
+    facts = sweep_once(database, terms, installation=str(installation), keep_seconds=config.hygiene.keep_seconds).facts()
     words = (
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
-        f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s)"
+        f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s),"
+        f" took out {facts['pruned']['tasks']:,} old task(s) and {facts['pruned']['partitions']} partition(s)"
     )
     show(facts, words, as_json=as_json)
 

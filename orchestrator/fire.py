@@ -63,7 +63,13 @@ class Fire:
 
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
-        swept = sweep(self._database, self._terms(REAPED), installation=self._installation, lane=self._asked.lane)
+        swept = sweep(
+            self._database,
+            self._terms(REAPED),
+            installation=self._installation,
+            lane=self._asked.lane,
+            keep_seconds=self._config.hygiene.keep_seconds,
+        )
         admission = self._admit()
         if admission.refusal is not None:
             return Ended(admission.fire, admission.refusal)
