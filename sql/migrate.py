@@ -120,11 +120,8 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
 
 
 def _apply_missing(connection: psycopg.Connection[Any], schema: str, last: int | None, lock_timeout: float) -> list[str]:
-    applied: list[str] = []
-    for migration in known()[:last]:
-        if _insist(connection, schema, migration, lock_timeout):
-            applied.append(migration.name)
-    return applied
+    wanted = [migration for migration in known() if last is None or migration.number <= last]
+    return [migration.name for migration in wanted if _insist(connection, schema, migration, lock_timeout)]
 
 
 def _insist(connection: psycopg.Connection[Any], schema: str, migration: Migration, lock_timeout: float) -> bool:

@@ -20,6 +20,7 @@ _PARTITIONS = 10
 _MOST_DELETED = 50_000
 _PARTS = 100
 _LIMITS = "set local lock_timeout = '200ms'; set local statement_timeout = '20s'"
+_BY_INDEX = "set local enable_seqscan = off"
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ def prune(database: Database, keep_seconds: float) -> Pruned:
 
 def _transact(database: Database, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
     with database.raw() as connection, connection.transaction():
-        connection.execute(_LIMITS, prepare=False)
+        connection.execute(f"{_LIMITS}; {_BY_INDEX}".encode(), prepare=False)
         return Transaction(connection, database.target.schema).run(name, **parameters)
 
 
