@@ -3,9 +3,17 @@
 from typing import Any
 
 from stoker.sql.database import Transaction
+from stoker.sql.units import format_duration
 
 VERSION = 1
+_HELD = {
+    "approval": "to be approved",
+    "question": "with a question",
+    "operator": "held by a person",
+    "restored": "held after a restore",
+}
 _LOST = "lost"
+_COUNTS = ("workers", "done", "failed", "retried", "unknown", "held", "cancelled", "expired", "left", "not_due", "behind")
 
 
 def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dict[str, Any]:
@@ -27,8 +35,11 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
         "modes": _modes(tx, fire, plan),
         "hygiene": sweep or {},
         "failures": _failures(tx, fire),
+        "held": [dict(zip(("mode", "kind", "count", "task"), row, strict=True)) for row in tx.run("held_counts")],
+        "paused": _paused(tx),
         "workers": _workers(workers, extra.get("stillborn", [])),
         "plan": plan,
+        "watchdog": next(({"age": round(age), "expected": each} for age, each in tx.run("watchdog_age")), None),
     }
     facts["needs"] = _needs(tx, facts, extra.get("unserved", []))
     return facts
@@ -36,14 +47,17 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
 
 def verdict_line(facts: dict[str, Any]) -> str:
     """One line that says how it went."""
-    total = {name: sum(mode[name] for mode in facts["modes"]) for name in ("done", "failed", "retried", "left", "unknown")}
+    names = ("done", "failed", "retried", "unknown", "held", "cancelled", "expired", "left")
+    total = {name: sum(mode.get(name, 0) for mode in facts["modes"]) for name in names}
+    stopped = {one["mode"] for one in facts.get("paused", [])}
+    waiting = sum(mode["left"] for mode in facts["modes"] if mode["mode"] not in stopped)
     if not any(total.values()) and not facts["workers"]["launched"]:
         words = "nothing to do"
     else:
         words = f"{total['done']:,} done, {total['failed']:,} failed"
-        words += "".join(f", {total[n]:,} {n}" for n in ("retried", "unknown", "left") if total[n])
-    if total["left"] and not total["done"] and not total["failed"]:
-        words = f"hollow: {total['left']:,} waiting, none done"
+        words += "".join(f", {total[n]:,} {n}" for n in names[2:] if total[n])
+    if waiting and not total["done"] and not total["failed"]:
+        words = f"hollow: {waiting:,} waiting, none done"
     ends = {
         "normal": "",
         "reaped": "; reaped: its orchestrator died",
@@ -59,8 +73,7 @@ def _modes(tx: Transaction, fire: int, plan: dict[str, Any] | None) -> list[dict
     modes: dict[str, dict[str, Any]] = {}
 
     def of(mode: str) -> dict[str, Any]:
-        blank = {"workers": 0, "done": 0, "failed": 0, "retried": 0, "unknown": 0, "left": 0, "not_due": 0}
-        return modes.setdefault(mode, {"mode": mode, **blank, "seconds": 0.0, "tally": {}})
+        return modes.setdefault(mode, {"mode": mode, **dict.fromkeys(_COUNTS, 0), "seconds": 0.0, "tally": {}})
 
     for share in (plan or {}).get("shares", []):
         of(share["mode"])
@@ -74,7 +87,22 @@ def _modes(tx: Transaction, fire: int, plan: dict[str, Any] | None) -> list[dict
         of(mode).update(left=ready + due, not_due=later - due)
     for mode, count in tx.run("fire_unknown", fire=fire):
         of(mode)["unknown"] = count
+    for mode, count in tx.run("line_counts"):
+        of(mode)["behind"] = count
+    for mode, _, count, _ in tx.run("held_counts"):
+        of(mode)["held"] += count
+    for mode, count in tx.run("fire_cancelled", fire=fire):
+        of(mode)["cancelled"] = count
+    for mode, count in tx.run("expired_since"):
+        of(mode)["expired"] = count
     return sorted(modes.values(), key=lambda mode: str(mode["mode"]))
+
+
+def _paused(tx: Transaction) -> list[dict[str, Any]]:
+    return [
+        {"mode": mode, "by": by, "reason": reason, "since": since.isoformat()}
+        for mode, by, reason, since in tx.run("list_paused")
+    ]
 
 
 def _failures(tx: Transaction, fire: int) -> list[dict[str, Any]]:
@@ -124,9 +152,19 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
         {"what": "handler cannot run", "text": f"{text}. Repair the handler; its tasks are untouched."}
         for text in facts["workers"]["broken"]
     ]
+    watchdog = facts["watchdog"]
+    if watchdog and watchdog["age"] > watchdog["expected"]:
+        since = format_duration(watchdog["age"])
+        needs.append({"what": "watchdog silent", "text": f"The watchdog last looked {since} ago. Is stoker-watchdog running?"})
     for mode, count, task in tx.run("unknown_counts"):
         text = f"{count} side effect(s) of {mode} with unknown outcome, first task {task}. See: stoker tasks ls --state unknown"
         needs.append({"what": "unknown outcome", "text": text})
+    for one in facts["held"]:
+        words = f"{one['count']:,} of {one['mode']} {_HELD[one['kind']]}, first task {one['task']}"
+        needs.append({"what": "held", "text": f"{words}. See: stoker tasks ls --state held --mode {one['mode']}"})
+    for one in facts["paused"]:
+        words = f"{one['mode']} is paused by {one['by']} since {one['since'][:16]}: {one['reason']}"
+        needs.append({"what": "paused", "text": f"{words}. To go on: stoker unpause {one['mode']}"})
     for mode in facts["modes"]:
         if mode["failed"]:
             name = mode["mode"]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from stoker.orchestrator.settings import ScheduleSettings
+from stoker.orchestrator.slots import decide, register, take
 from stoker.sql.database import Database, Transaction
 
 
@@ -37,14 +39,17 @@ class Request:
     owner: dict[str, Any]
     code_version: str | None
     gate: str | None = None
+    schedule: ScheduleSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The outcome: the fire's number, and why it was refused, if it was."""
+    """The outcome: the fire's number, and why it was refused, if it was; 0 and ``idle`` when nothing was due."""
 
     fire: int
     refusal: str | None
+    due_at: datetime | None = None
+    idle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +62,29 @@ class Standing:
     fires_today: int
     seconds_since_last: float | None
     taken: int | None
+    gate: str | None = None
 
 
 def admit(database: Database, request: Request) -> Admission:
-    """Open the fire, or record why not."""
+    """Open the fire, or record why not; for a schedule only if a slot of it is due, and with what became of that."""
     database.run("enter_lane", lane=request.lane)
+    if request.schedule is not None:
+        register(database, request.schedule)
     return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
 
 
 def _admit(tx: Transaction, request: Request) -> Admission:
+    schedule = request.schedule
+    due = take(tx, schedule) if schedule is not None else None
+    if schedule is not None and due is None and not tx.run("find_admission", key=request.key):
+        return Admission(0, None, idle="no slot is due, or another trigger has taken it")
     tx.run("lock_lane", lane=request.lane)
     (standing,) = tx.rows(Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key)
     if standing.taken is not None:
         return _again(tx, standing.taken)
     refusal = f"the gate is closed: {request.gate}" if request.gate else refuse(standing, request.interlocks)
+    if due is not None and standing.active is not None and schedule is not None and schedule.overlap == "wait":
+        return Admission(0, None, due.at, f"the slot waits for fire {standing.active}")
     ((fire,),) = tx.run(
         "open_fire",
         key=request.key,
@@ -85,7 +99,9 @@ def _admit(tx: Transaction, request: Request) -> Admission:
         code_version=request.code_version,
         owner=json.dumps(request.owner),
     )
-    return Admission(fire, refusal)
+    if due is not None and schedule is not None:
+        decide(tx, due, schedule, fire=fire, refusal=refusal)
+    return Admission(fire, refusal, due.at if due else None)
 
 
 def foresee(database: Database, lane: str, limits: Interlocks) -> str | None:
@@ -96,6 +112,8 @@ def foresee(database: Database, lane: str, limits: Interlocks) -> str | None:
 
 def refuse(standing: Standing, limits: Interlocks) -> str | None:
     """Why a fire may not open now, in one sentence; None when it may."""
+    if standing.gate is not None:
+        return f"the gate is closed: {standing.gate}"
     if standing.active is not None:
         return f"fire {standing.active} of this lane is still active"
     cap = limits.fires_per_day

@@ -5,6 +5,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from stoker.orchestrator.cli_modes import paused
 from stoker.orchestrator.fire_command import Options, facts_of, known, run, show, show_note
 from stoker.orchestrator.session import Session, say, say_json, say_table
 
@@ -38,7 +39,7 @@ def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_jso
     refusal = foresee(session.database, lane, interlocks(session.config))
     if as_json:
         sums = {"workers": made.workers, "can_take": made.can_take, "unserved": seen.unserved, "refusal": refusal}
-        say_json({**asdict(made), **sums})
+        say_json({**asdict(made), **sums, "paused": paused(session)})
         return
     rows = [(s.mode, s.backlog, s.workers, s.wanted, s.ceiling, _seconds(s.seconds_each)) for s in made.shares]
     say_table(("mode", "backlog", "workers", "wanted", "bound by", "a task takes"), rows)
@@ -46,6 +47,8 @@ def plan(context: typer.Context, mode: Modes = None, lane: Lane = "main", as_jso
     say(f"\n{made.workers} of {made.max_pool} workers, for {can_take:,} of {made.backlog:,} tasks; {made.ceiling} binds.")
     if refusal:
         say(f"A fire now would be refused: {refusal}.")
+    for name, words in paused(session).items():
+        say(f"{name} is {words}. To let it go on: stoker unpause {name}")
     for name, version, count in seen.unserved:
         say(f"{count:,} task(s) of mode {name}, payload version {version}: no configured mode runs them.")
 
@@ -57,14 +60,18 @@ def fire(
     reason: Annotated[Optional[str], typer.Option(help="Why, for the note.")] = None,  # noqa: UP045
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused.")] = False,
     as_json: Json = False,
+    schedule: Annotated[Optional[str], typer.Option(help="Only if a slot of this schedule is due.")] = None,  # noqa: UP045
+    due: Annotated[bool, typer.Option("--due", help="Only for schedules of which a slot is due.")] = False,
 ) -> None:
     """Run one fire: clean up, decide, fan out, wait, write one note, and print it.
 
     stoker fire --reason "after the import"
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
+
+    With [[schedules]]: * * * * *  cd /srv/shop && stoker fire --due
     """
-    options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json)
+    options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json, schedule, due)
     raise typer.Exit(run(context.obj, options))
 
 
@@ -90,6 +97,7 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
     words = (
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
         f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s),"
+        f" expired {facts['expired']} and cancelled {facts['cancelled']} task(s),"
         f" took out {facts['pruned']['tasks']:,} old task(s) and {facts['pruned']['partitions']} partition(s)"
     )
     show(facts, words, as_json=as_json)

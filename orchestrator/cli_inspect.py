@@ -5,6 +5,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from stoker.orchestrator.cli_gate import why_closed
+from stoker.orchestrator.cli_modes import paused
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
 fires = typer.Typer(no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,20 +69,44 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         modes.setdefault(mode, {})["in_progress"] = count
     for mode, count, _ in database.run("unknown_counts"):
         modes.setdefault(mode, {})["unknown"] = count
+    for mode, _, count, _ in database.run("held_counts"):
+        of = modes.setdefault(mode, {})
+        of["held"] = of.get("held", 0) + count
+    for mode, count in database.run("line_counts"):
+        modes.setdefault(mode, {})["behind"] = count
+    stopped = paused(session)
+    for mode in stopped:
+        modes.setdefault(mode, {})
     active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
-    names = ("ready", "not_due", "in_progress", "unknown")
-    queue = [{"mode": mode, **{name: counts.get(name, 0) for name in names}} for mode, counts in sorted(modes.items())]
+    gate, watchdog = why_closed(session), database.run("watchdog_age")
+    names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
+    queue = [
+        {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
+        for mode, counts in sorted(modes.items())
+    ]
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
-        say_json({"queue": queue, "active_fires": active, "last_note": last})
+        watched = watchdog[0][0] if watchdog else None
+        gates = {"gate": gate, "watchdog_age": watched}
+        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
-    rows = [(*one.values(), "" if one["mode"] in session.config.modes else "not configured here") for one in queue]
-    say_table(("mode", "ready", "not due", "in progress", "unknown", ""), rows)
+    if gate:
+        say(f"the gate is closed: {gate}")
+    rows = [
+        (*list(one.values())[:-1], one["paused"] or ("" if one["mode"] in session.config.modes else "not configured here"))
+        for one in queue
+    ]
+    say_table(("mode", "ready", "not due", "in line", "in progress", "held", "unknown", ""), rows)
     for fire in active:
         ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
+    if watchdog:
+        say(
+            f"the watchdog looked {watchdog[0][0]:.0f} s ago"
+            + ("" if watchdog[0][0] <= watchdog[0][1] else ", which is too long")
+        )
 
 
 @fires.command("ls")

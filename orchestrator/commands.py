@@ -5,7 +5,16 @@ from typing import Annotated, Optional
 
 import typer
 
-from stoker.orchestrator import cli_database, cli_fire, cli_inspect, cli_queue
+from stoker.orchestrator import (
+    cli_database,
+    cli_fire,
+    cli_gate,
+    cli_inspect,
+    cli_modes,
+    cli_queue,
+    cli_slots,
+    cli_tasks,
+)
 from stoker.orchestrator.session import Session
 
 app = typer.Typer(
@@ -43,4 +52,8 @@ def stoker(
 cli_queue.add_to(app)
 cli_fire.add_to(app)
 cli_inspect.add_to(app)
+cli_slots.add_to(app)
+cli_gate.add_to(app)
+cli_tasks.add_to(app)
+cli_modes.add_to(app)
 cli_database.add_to(app)

@@ -7,7 +7,7 @@ config_masking.py  a database URL fit to be shown
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ from stoker.orchestrator.config_layers import (
     read_document,
 )
 from stoker.orchestrator.config_masking import MASK, masked_url
-from stoker.orchestrator.config_names import MODES, check_document
+from stoker.orchestrator.config_names import MODES, SCHEDULES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
-from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings
+from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, ScheduleSettings
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
+from stoker.watchdog.settings import WatchdogSettings
 from stoker.worker.settings import MODE_NAME, ModeSettings, WorkerSettings
 
 __all__ = ["Config", "ConfigError", "Problem", "effective", "load"]
@@ -48,7 +49,9 @@ class Config:
     plan: PlanSettings
     log: LogSettings
     code: CodeSettings
+    watchdog: WatchdogSettings
     modes: dict[str, ModeSettings]
+    schedules: dict[str, ScheduleSettings] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -61,6 +64,16 @@ class Config:
     def embedded(self) -> bool:
         """Nobody said where the database is, so stoker runs its own."""
         return self.database.embedded
+
+    def under(self, schedule: ScheduleSettings) -> "Config":
+        """The same with the limits that a schedule tightens."""
+        tighter = {
+            name: getattr(schedule, name)
+            for name in ("max_pool", "task_cap", "wall_clock_seconds", "fire_deadline_seconds")
+            if getattr(schedule, name) is not None
+        }
+        kept = {key.attribute: getattr(self.limits, key.attribute) for key in LimitSettings.keys.values()}
+        return replace(self, limits=LimitSettings(**{**kept, **tighter}))
 
     def source(self, key_path: str) -> str:
         """Where the value at a key's path came from: file, environment, flag or default; KeyError for no key."""
@@ -88,12 +101,13 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     merged = _merge(layers)
     sections, wrong = _sections(merged, libpq=libpq_knows(environ))
     modes, wrong_modes = _modes(document)
-    problems += url_problems + wrong + wrong_modes + _looser(modes, sections.get("limits"))
+    schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
+    problems += url_problems + wrong + wrong_modes + wrong_schedules + _looser(modes, sections.get("limits"))
     if problems:
         raise ConfigError(found, problems)
     origins = {".".join(key): layer.origin for layer in layers for key in layer.values}
     origins |= {f"{MODES}.{name}.{key}": "file" for name in modes for key in document[MODES][name]}
-    return Config(found, **sections, modes=modes, warnings=tuple(warnings + url_warnings), origins=origins)
+    return Config(found, **sections, modes=modes, schedules=schedules, warnings=tuple(warnings + url_warnings), origins=origins)
 
 
 def effective(config: Config) -> dict[str, Any]:
@@ -104,6 +118,7 @@ def effective(config: Config) -> dict[str, Any]:
     url = shown["database"]["url"]
     url["value"] = MASK if config.database.url_file else masked_url(config.database.url)
     shown[MODES] = {name: _shown(config, f"{MODES}.{name}", mode) for name, mode in config.modes.items()}
+    shown[SCHEDULES] = [schedule.as_written() for schedule in config.schedules.values()]
     return shown
 
 
@@ -149,6 +164,43 @@ def _modes(document: Mapping[str, Any]) -> tuple[dict[str, ModeSettings], list[P
     return modes, problems
 
 
+def _schedules(
+    document: Mapping[str, Any], modes: Mapping[str, ModeSettings], limits: LimitSettings | None
+) -> tuple[dict[str, ScheduleSettings], list[Problem]]:
+    schedules: dict[str, ScheduleSettings] = {}
+    problems: list[Problem] = []
+    tables = document.get(SCHEDULES)
+    for number, table in enumerate(tables if isinstance(tables, list) else ()):
+        if not isinstance(table, dict):
+            continue
+        at = (SCHEDULES, str(number))
+        known = {key: value for key, value in table.items() if key in ScheduleSettings.keys}
+        schedule, wrong = _validated(ScheduleSettings, at, known, {})
+        problems += wrong
+        if isinstance(schedule, ScheduleSettings) and schedule.name:
+            schedules[schedule.name] = schedule
+            problems += _unknown_modes(at, schedule, modes) + _looser_schedule(at, schedule, limits)
+    return schedules, problems
+
+
+def _unknown_modes(at: tuple[str, ...], schedule: ScheduleSettings, modes: Mapping[str, ModeSettings]) -> list[Problem]:
+    unknown = [name for name in schedule.modes if name not in modes]
+    remedy = "configured: " + (", ".join(modes) or "none")
+    return [Problem(path_of(*at, "modes"), f"no mode {name!r} is configured", remedy) for name in unknown]
+
+
+def _looser_schedule(at: tuple[str, ...], schedule: ScheduleSettings, limits: LimitSettings | None) -> list[Problem]:
+    if limits is None:
+        return []
+    found = (
+        _compared((*at, "max_pool"), schedule.max_pool, limits.max_pool, str),
+        _compared((*at, "task_cap"), schedule.task_cap, limits.task_cap, str),
+        _compared((*at, "wall_clock"), schedule.wall_clock_seconds, limits.wall_clock_seconds, format_duration),
+        _compared((*at, "fire_deadline"), schedule.fire_deadline_seconds, limits.fire_deadline_seconds, format_duration),
+    )
+    return [problem for problem in found if problem]
+
+
 def _validated(
     section: type[Section], at: tuple[str, ...], values: Mapping[str, Any], facts: dict[str, bool]
 ) -> tuple[Section | None, list[Problem]]:
@@ -166,15 +218,15 @@ def _looser(modes: Mapping[str, ModeSettings], limits: LimitSettings | None) -> 
         problem
         for name, mode in modes.items()
         for problem in (
-            _compared(name, "task_cap", mode.task_cap, limits.task_cap, str),
-            _compared(name, "wall_clock", mode.wall_clock_seconds, limits.wall_clock_seconds, format_duration),
+            _compared((MODES, name, "task_cap"), mode.task_cap, limits.task_cap, str),
+            _compared((MODES, name, "wall_clock"), mode.wall_clock_seconds, limits.wall_clock_seconds, format_duration),
         )
         if problem
     ]
 
 
-def _compared(mode: str, key: str, own: float | None, limit: float | None, write: Any) -> Problem | None:
+def _compared(at: tuple[str, ...], own: float | None, limit: float | None, write: Any) -> Problem | None:
     if own is None or limit is None or own <= limit:
         return None
-    wrong = f"{write(own)} is looser than [limits] {key} = {write(limit)}"
-    return Problem(path_of(MODES, mode, key), wrong, "a mode can only tighten a limit")
+    wrong = f"{write(own)} is looser than [limits] {at[-1]} = {write(limit)}"
+    return Problem(path_of(*at), wrong, f"a {at[0].removesuffix('s')} can only tighten a limit")

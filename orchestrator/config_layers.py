@@ -152,11 +152,23 @@ def from_flags(overrides: Mapping[str, object]) -> tuple[Layer, list[Problem]]:
     return layer, problems
 
 
+def _words(text: str) -> object:
+    """A list of texts, as a shell would read them; what it could not read stays as it is."""
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text
+
+
 def from_text(path: KeyPath, value: object) -> object:
-    """The value that ``value``, if it is text, stands for at a key that holds a truth or a number; else as it is."""
+    """The value that ``value``, if it is text, stands for at a key that holds a truth, a number or a list; else as it is."""
     kind = SECTIONS[path[0]].keys[path[1]].holds
     if not isinstance(value, str):
         return value
+    if kind == tuple[str, ...]:
+        return _words(value)
     if kind is bool:
         return _TRUTHS.get(value.lower(), value)
     return int(value) if kind in (int, int | None) and _INTEGER.fullmatch(value) else value

@@ -4,13 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from stoker.orchestrator.config_errors import Problem, path_of
-from stoker.orchestrator.settings import SECTIONS
+from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
 from stoker.sql.section import Section, key_of, kind_of
 from stoker.worker.settings import MODE_NAME, ModeSettings
 
-MODES = "modes"
+MODES, SCHEDULES = "modes", "schedules"
 _A_MODE = "modes.<name>"
-_KEYS = {name: list(section.keys) for name, section in SECTIONS.items()} | {_A_MODE: list(ModeSettings.keys)}
+_KEYS = {name: list(section.keys) for name, section in SECTIONS.items()} | {
+    _A_MODE: list(ModeSettings.keys),
+    SCHEDULES: list(ScheduleSettings.keys),
+}
 _EVERY_KEY = {key for keys in _KEYS.values() for key in keys}
 
 
@@ -20,6 +23,8 @@ def check_document(document: dict[str, Any]) -> list[Problem]:
     for name, table in document.items():
         if name == MODES:
             problems += _check_modes(table)
+        elif name == SCHEDULES:
+            problems += _check_schedules(table)
         elif name not in SECTIONS:
             problems.append(_stranger_at_top(name, table))
         elif not isinstance(table, dict):
@@ -44,8 +49,11 @@ def meant(section: str, key: str) -> str:
 
 
 def homes_of(key: str) -> str:
-    """The sections that have ``key``, as they are written; empty when none has."""
-    return " or ".join(f"[{section}]" for section, keys in _KEYS.items() if key in keys)
+    """The sections that have ``key``, as they are written; empty when none has. A schedule only repeats what others have."""
+    homes = [section for section, keys in _KEYS.items() if key in keys and section != SCHEDULES]
+    if not homes and key in _KEYS[SCHEDULES]:
+        return f"[[{SCHEDULES}]]"
+    return " or ".join(f"[{section}]" for section in homes)
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -88,6 +96,21 @@ def _stranger_at_top(name: str, value: object) -> Problem:
     else:
         remedy = _near_anywhere(name) or "the sections are " + ", ".join(f"[{section}]" for section in _KEYS)
     return Problem(path_of(name), what, remedy)
+
+
+def _check_schedules(schedules: object) -> list[Problem]:
+    if not isinstance(schedules, list) or not all(isinstance(one, dict) for one in schedules):
+        return [Problem(SCHEDULES, f"expected a list of tables, got {kind_of(schedules)}", "write [[schedules]] for each")]
+    problems: list[Problem] = []
+    names: set[object] = set()
+    for number, table in enumerate(schedules):
+        problems += _check_keys((SCHEDULES, str(number)), table, ScheduleSettings)
+        name = table.get("name", "")
+        if not name or name in names:
+            wrong = f"there is another schedule {name!r}" if name else "has no name"
+            problems.append(Problem(path_of(SCHEDULES, str(number), "name"), wrong, "give each schedule a name of its own"))
+        names.add(name if isinstance(name, str) else "")
+    return problems
 
 
 def _check_modes(modes: object) -> list[Problem]:

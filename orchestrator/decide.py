@@ -9,6 +9,7 @@ class Backlog:
     """One mode as it stands: tasks claimable now, seconds one takes (None: never measured), age of the oldest (seconds).
 
     ``is_broken``: its handler could not be used the last time. It is tried with one worker, after every other mode.
+    ``is_paused``: a person stopped it; it gets nobody.
     """
 
     mode: str
@@ -19,6 +20,7 @@ class Backlog:
     max_workers: int | None = None
     task_cap: int | None = 25
     is_broken: bool = False
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def _wanted(backlog: Backlog, ceilings: Ceilings) -> tuple[int, str]:
 
     A mode that was never measured may be slow: it asks for one worker a task.
     """
+    if backlog.is_paused:
+        return 0, "paused"
     if backlog.ready <= 0:
         return 0, "empty"
     if backlog.task_cap is not None and backlog.task_cap <= 0:

@@ -74,6 +74,10 @@ def _database(session: Session) -> Iterator[Finding]:
         text if skew < _SKEW_SECONDS else f"{text}. Leases use the database's; set the host's right.",
     )
     yield from _other_interlocks(session)
+    for mode, by, reason, since in session.database.run("list_paused"):
+        yield Finding(
+            "paused", True, f"{mode}, by {by} since {since:%Y-%m-%d %H:%M}: {reason}. To go on: stoker unpause {mode}"
+        )
 
 
 def _other_interlocks(session: Session) -> Iterator[Finding]:

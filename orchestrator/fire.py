@@ -22,6 +22,7 @@ from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
 from stoker.orchestrator.progress import Progress
+from stoker.orchestrator.settings import ScheduleSettings
 from stoker.sql.database import Database
 from stoker.worker.orders import Orders
 
@@ -35,16 +36,18 @@ class Ended:
     closed: bool = False
     ended: str = ""
     signal_number: int = 0
+    idle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the caller wants: a lane, a reason for people, some modes only, a key of its own."""
+    """What the caller wants: a lane, a reason for people, some modes only, a key of its own, a schedule's due slot only."""
 
     lane: str = "main"
     reason: str | None = None
     modes: frozenset[str] = frozenset()
     key: str | None = None
+    schedule: ScheduleSettings | None = None
 
 
 class Fire:
@@ -71,8 +74,8 @@ class Fire:
             keep_seconds=self._config.hygiene.keep_seconds,
         )
         admission = self._admit()
-        if admission.refusal is not None:
-            return Ended(admission.fire, admission.refusal)
+        if admission.refusal is not None or admission.idle:
+            return Ended(admission.fire, admission.refusal, idle=admission.idle)
         plan, unserved = self._decide(admission.fire, swept)
         barrier = self._barrier(admission.fire, plan)
         ended = anyio.run(barrier.run, self._muster(admission.fire, plan)) if plan.workers else barrier.ended
@@ -93,6 +96,7 @@ class Fire:
             owner=asdict(mine()),
             code_version=code_version(config),
             gate=_gate(self._environ),
+            schedule=self._asked.schedule,
         )
         return admit(self._database, request)
 

@@ -5,23 +5,27 @@ which knows the same options: a test holds the two together. ``run`` is what bot
 """
 
 import os
+import random
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stoker.orchestrator.logs import log
 from stoker.orchestrator.session import Session, UsageError, say, say_json
 
 if TYPE_CHECKING:
     from stoker.orchestrator.fire import Ended
+    from stoker.orchestrator.settings import ScheduleSettings
 
 SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
 _LANE_LENGTH = 63
 _NAME = "fire"
 BEFORE = {"--config": "config", "-c": "config"}
-VALUES = {"--mode": "modes", "-m": "modes", "--lane": "lane", "--reason": "reason"}
-FLAGS = {"--exit-code": "exit_code", "--json": "as_json"}
+VALUES = {"--mode": "modes", "-m": "modes", "--lane": "lane", "--reason": "reason", "--schedule": "schedule"}
+FLAGS = {"--exit-code": "exit_code", "--json": "as_json", "--due": "due"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Options:
     reason: str | None = None
     exit_code: bool = False
     as_json: bool = False
+    schedule: str | None = None
+    due: bool = False
 
 
 def read(words: Sequence[str]) -> Options | None:
@@ -61,10 +67,33 @@ def _take(given: dict[str, Any], word: str, rest: Iterator[str], values: dict[st
 
 
 def run(session: Session, options: Options) -> int:
-    """Run one fire: clean up, decide, fan out, wait, write one note, and print it; the exit code."""
+    """Run one fire: clean up, decide, fan out, wait, write one note, and print it; the exit code.
+
+    Under a schedule, or all that are due: only if a slot is due, in the schedule's lane, modes and limits.
+    """
     if not 0 < len(options.lane) <= _LANE_LENGTH:
         raise UsageError(f"a lane is a name of 1 to {_LANE_LENGTH} characters")
-    ended = _fired(session, options)
+    if options.due or options.schedule is not None:
+        return max(_ran(session, options, schedule) for schedule in _schedules(session, options))
+    return _ran(session, options, None)
+
+
+def _schedules(session: Session, options: Options) -> list["ScheduleSettings"]:
+    schedules = session.config.schedules
+    if options.due and (options.schedule is not None or not schedules):
+        raise UsageError("give --schedule or --due, not both" if schedules else "no [[schedules]] is configured")
+    if options.lane != "main" or options.modes:
+        raise UsageError("a schedule says its own lane and modes")
+    if options.schedule is not None and options.schedule not in schedules:
+        raise UsageError(f"no schedule {options.schedule!r}; configured: {', '.join(schedules) or 'none'}")
+    return list(schedules.values()) if options.due else [schedules[options.schedule or ""]]
+
+
+def _ran(session: Session, options: Options, schedule: "ScheduleSettings | None") -> int:
+    ended = _fired(session, options, schedule)
+    if ended.idle:
+        log("nothing is due", schedule=schedule.name if schedule else None, reason=ended.idle)
+        return 0
     if ended.refusal is not None:
         show(
             {"fire": ended.fire, "refused": ended.refusal},
@@ -82,15 +111,22 @@ def run(session: Session, options: Options) -> int:
     return SOME_FAILED if options.exit_code and any(one["failed"] for one in facts["modes"]) else 0
 
 
-def _fired(session: Session, options: Options) -> "Ended":
+def _fired(session: Session, options: Options, schedule: "ScheduleSettings | None") -> "Ended":
     """The launcher comes first: its template imports beside us."""
     from stoker.orchestrator.launchers.local import LocalLauncher
+
+    if schedule is not None and schedule.jitter_seconds:
+        time.sleep(random.uniform(0.0, schedule.jitter_seconds))  # noqa: S311 - jitter is no secret
 
     with closing(LocalLauncher(os.environ)) as launcher:
         from stoker.orchestrator.fire import Asked, Fire
 
-        asked = Asked(options.lane, options.reason, known(session, options.modes))
-        return Fire(session.database, session.config, os.environ, asked, launcher).run()
+        if schedule is None:
+            asked = Asked(options.lane, options.reason, known(session, options.modes))
+            return Fire(session.database, session.config, os.environ, asked, launcher).run()
+        reason = options.reason or f"schedule {schedule.name}"
+        asked = Asked(schedule.lane, reason, frozenset(schedule.modes), schedule=schedule)
+        return Fire(session.database, session.config.under(schedule), os.environ, asked, launcher).run()
 
 
 def known(session: Session, modes: Sequence[str] | None) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import Any
 _HARMLESS = re.compile(r"(?:[A-Za-z0-9 .,;%()='+-]|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])|:(?!//)|/)*")
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
 _CELL_LIMIT = 200
-_RARE = ("retried", "unknown", "left", "not_due")
+_RARE = ("retried", "unknown", "held", "cancelled", "expired", "left", "not_due", "behind")
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -38,7 +38,9 @@ def inert(value: object, limit: int = _CELL_LIMIT) -> str:
 def _when(facts: dict[str, Any]) -> str:
     why = f", because: {inert(facts['reason'])}" if facts["reason"] else ""
     code = f", code {inert(facts['code_version'])}" if facts["code_version"] else ""
-    return f"Lane {inert(facts['lane'])}, opened {facts['opened_at'][:19]}, closed {facts['closed_at'][:19]} UTC{code}{why}."
+    watchdog = f" The watchdog looked {facts['watchdog']['age']} s before." if facts.get("watchdog") else ""
+    times = f"opened {facts['opened_at'][:19]}, closed {facts['closed_at'][:19]} UTC"
+    return f"Lane {inert(facts['lane'])}, {times}{code}{why}.{watchdog}"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
@@ -60,9 +62,9 @@ def _pad(text: str, width: int, column: int) -> str:
 
 def _modes(modes: list[dict[str, Any]], plan: dict[str, Any] | None) -> list[str]:
     """Modes that had anything to do; columns that are zero throughout are left out."""
-    busy = [mode for mode in modes if any(mode[name] for name in ("workers", "done", "failed", *_RARE))]
-    columns = ["done", "failed", *(name for name in _RARE if any(mode[name] for mode in busy)), "workers"]
-    rows = [(inert(m["mode"]), *(f"{m[name]:,}" for name in columns), f"{m['seconds']:.1f} s") for m in busy]
+    busy = [mode for mode in modes if any(mode.get(name, 0) for name in ("workers", "done", "failed", *_RARE))]
+    columns = ["done", "failed", *(name for name in _RARE if any(mode.get(name, 0) for mode in busy)), "workers"]
+    rows = [(inert(m["mode"]), *(f"{m.get(name, 0):,}" for name in columns), f"{m['seconds']:.1f} s") for m in busy]
     lines = _table(("mode", *(name.replace("_", " ") for name in columns), "time"), rows)
     remarks = [
         f"- {inert(mode['mode'])}: " + ", ".join(f"{count:,} {inert(label)}" for label, count in sorted(mode["tally"].items()))
@@ -120,6 +122,11 @@ def _hygiene(swept: dict[str, Any]) -> list[str]:
         lines.append(
             f"- released worker {one['worker']} of fire {one['fire']} ({inert(one['reason'])}): {freed or 'nothing held'}"
         )
+    lines += [
+        f"- {swept[name]:,} task(s) {words}"
+        for name, words in (("expired", "expired"), ("cancelled", "cancelled as asked for"))
+        if swept.get(name)
+    ]
     if swept.get("ghosts"):
         lines.append(f"- ended {len(swept['ghosts'])} ghost process(es): {inert(', '.join(swept['ghosts']), 300)}")
     return lines

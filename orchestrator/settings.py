@@ -1,5 +1,6 @@
 """The sections of config.toml that belong to this room, and the list of all sections with the model of each."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic_core import core_schema
@@ -10,13 +11,18 @@ from stoker.sql.settings import (
     Count,
     CountOrNone,
     DatabaseSettings,
+    Duration,
     DurationOrNone,
     LastingDuration,
     LastingDurationOrNone,
     QueueSettings,
     Text,
+    Texts,
 )
-from stoker.worker.settings import WorkerSettings
+from stoker.watchdog.settings import WatchdogSettings
+from stoker.worker.settings import MODE_NAME, WorkerSettings
+
+_POLICY = re.compile(r"latest|skip|all\(max=([1-9][0-9]{0,3})\)")
 
 
 def _is_a_zone(name: str) -> str:
@@ -67,6 +73,59 @@ class CodeSettings(Section):
     version: Annotated[str, Kind(core_schema.str_schema(strict=True, max_length=200))] = ""
 
 
+def _is_a_name(name: str) -> str:
+    if not MODE_NAME.fullmatch(name):
+        raise ValueError("use 1 to 63 characters of a-z 0-9 _ . - and begin with a letter")
+    return name
+
+
+def _is_a_cron(text: str) -> str:
+    from stoker.sql.due import Cron
+
+    if text:
+        Cron.parse(text)
+    return text
+
+
+def _is_a_policy(text: str) -> str:
+    if not _POLICY.fullmatch(text):
+        raise ValueError('expected "latest", "skip" or for example "all(max=5)"')
+    return text
+
+
+class ScheduleSettings(Section):
+    """When fires are due, and what becomes of a due time that was missed; its limits can only tighten [limits]."""
+
+    name: Annotated[Text, checked(_is_a_name)] = ""
+    cron: Annotated[Text, checked(_is_a_cron)] = ""
+    every_seconds: LastingDurationOrNone = None
+    timezone: Annotated[Text, checked(_is_a_zone)] = "UTC"
+    grace_seconds: LastingDuration = 600.0
+    missed: Annotated[Text, checked(_is_a_policy)] = "latest"
+    overlap: Literal["skip", "wait"] = "skip"
+    lane: Annotated[Text, checked(_is_a_name)] = "main"
+    modes: Texts = ()
+    jitter_seconds: Duration = 0.0
+    max_pool: CountOrNone = None
+    task_cap: CountOrNone = None
+    wall_clock_seconds: LastingDurationOrNone = None
+    fire_deadline_seconds: LastingDurationOrNone = None
+
+    def check(self) -> None:
+        """It is due either by the calendar or by the clock."""
+        if bool(self.cron) == (self.every_seconds is not None):
+            found = "both" if self.cron else "neither"
+            raise ValueError(f'needs exactly one of cron = "0 7 * * *" and every = "15m", has {found}')
+        if self.every_seconds is not None and self.every_seconds != int(self.every_seconds):
+            raise ValueError("every must be whole seconds")
+
+    @property
+    def most_missed(self) -> int:
+        """How many missed due times are made good."""
+        found = _POLICY.fullmatch(self.missed)
+        return int(found[1]) if found and found[1] else 1
+
+
 SECTIONS: dict[str, type[Section]] = {
     "database": DatabaseSettings,
     "limits": LimitSettings,
@@ -76,4 +135,5 @@ SECTIONS: dict[str, type[Section]] = {
     "plan": PlanSettings,
     "log": LogSettings,
     "code": CodeSettings,
+    "watchdog": WatchdogSettings,
 }

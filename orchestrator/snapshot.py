@@ -30,6 +30,7 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
     """Look at the queue; ``only`` narrows the decision to some modes."""
     queued = database.rows(Queued, "backlog")
     broken = {mode for (mode,) in database.run("broken_modes", modes=sorted(config.modes))}
+    paused = {mode for mode, *_ in database.run("list_paused")}
     paces = dict(database.run("recent_pace", modes=sorted(config.modes)))
     runnable: dict[str, list[Queued]] = {name: [] for name in config.modes}
     unserved = []
@@ -40,7 +41,11 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
             unserved.append((one.mode, one.version, one.ready + one.later))
     asked = [name for name in config.modes if not only or name in only]
     return Snapshot(
-        [replace(_backlog(name, config, runnable[name], paces.get(name)), is_broken=name in broken) for name in asked], unserved
+        [
+            replace(_backlog(name, config, runnable[name], paces.get(name)), is_broken=name in broken, is_paused=name in paused)
+            for name in asked
+        ],
+        unserved,
     )
 
 

@@ -29,7 +29,8 @@ OWNERS = {
     "rich": "orchestrator/",
     "multiprocessing": "nowhere",
 }
-# How a process can be started, and who may: the one door, the template behind it, and the server that must outlive everybody.
+# How a process can be started, and who may: the one door, the template behind it, the server that must outlive everybody, and
+# the watchdog's pages, which go out by the standard library alone when nothing else works.
 STARTS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"},
     "os": {"fork", "forkpty", "system", "popen", "startfile"},
@@ -39,7 +40,7 @@ STARTS = {
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
 }
 STARTS_BY_PREFIX = ("exec", "spawn", "posix_spawn")
-STARTERS = ("hygiene/process.py", "hygiene/template.py", "sql/embedded/")
+STARTERS = ("hygiene/process.py", "hygiene/template.py", "sql/embedded/", "watchdog/pages.py")
 # psql takes the place of the command line that was asked for it.
 BECOMES = {("orchestrator/cli_database.py", "os.execv")}
 LONGEST = 300

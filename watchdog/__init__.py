@@ -1,4 +1,9 @@
-"""The watchdog: its own process and its own fate. It notices what did not happen.
+"""The watchdog: its own process and its own fate. It notices what did not happen, and tells somebody.
 
-cli.py    stoker-watchdog --once: is the last fire that reached its note too long ago?
+cli.py        stoker-watchdog, and --once for cron
+config.py     the two sections of config.toml that it needs
+settings.py   [watchdog]
+judge.py      what is wrong, from what the database shows: pure
+watch.py      one look: gather, judge, open and resolve incidents, page
+pages.py      how somebody is told: a program, a signed webhook, PagerDuty, mail
 """

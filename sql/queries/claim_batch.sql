@@ -1,16 +1,19 @@
--- Take up to :batch tasks of one mode and version, after the mark, for a worker that is not fenced, and renew its lease.
+-- Take up to :batch tasks of one mode and version, after the mark, for a worker that is not fenced, and renew its lease
+-- when a third of it is over: a lock is enough against a fence, and leaves no row version behind.
 -- No row: fenced. One row without spans: nothing was free. A span is found again by its immutable id, never by lo.
 -- The payloads come as one text for every :chunk tasks, in the order of the spans: a row a task would cost more than it.
 -- Only a claim of one waits for start_claim: the tasks of a larger one may be handed over as soon as it is made.
 with me as (
-    update stoker.workers set lease_until = now() + make_interval(secs => :lease)
-    where worker = :worker and fenced_at is null and exited_at is null
-    returning worker, fire
+    select worker, fire, lease_until from stoker.workers
+    where worker = :worker and fenced_at is null and exited_at is null for no key update
+), renewed as (
+    update stoker.workers w set lease_until = now() + make_interval(secs => :lease)
+    from me where w.worker = me.worker and me.lease_until < now() + make_interval(secs => :lease * 2 / 3)
 ), seen as (
     select span, priority, lo, hi, attempts, suspect, lane_key is not null as lined from stoker.ready
     where mode = :mode and version = :version and (priority, lo) > (:mark_priority, :mark_lo)
       and (expires_at is null or expires_at > now())
-      and exists (select from me) and not exists (select from stoker.paused where mode = :mode)
+      and exists (select from me) and not exists (select from stoker.paused where mode in (:mode, '*'))
     order by priority, lo limit :locks for update skip locked
 ), summed as (
     select span, priority, lo, hi, attempts, lined, (sum(hi - lo + 1) over w - (hi - lo + 1))::bigint as before,

@@ -1,7 +1,8 @@
--- Attempts of a fire that did not end done, by mode and kind, each with its newest example.
+-- Attempts of a fire that went wrong, by mode and kind, each with its newest example.
 with kinds as (
     select t.mode, a.error_kind, a.verdict, a.id, a.attempt, a.error, a.finished_at
-    from stoker.attempts a join stoker.tasks t on t.id = a.id where a.fire = :fire
+    from stoker.attempts a join stoker.tasks t on t.id = a.id
+    where a.fire = :fire and a.verdict in ('failed', 'retry', 'unknown')
 )
 select mode, error_kind as kind, count(*) as count,
        count(*) filter (where verdict = 'failed') as failed, count(*) filter (where verdict = 'retry') as retried,

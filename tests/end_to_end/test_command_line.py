@@ -28,7 +28,9 @@ handler = "jobs:gated"
 COMMANDS = [
     [], ["init"], ["status"], ["plan"], ["enqueue"], ["fire"], ["sweep"], ["note"], ["config"], ["doctor"], ["logs"],
     ["migrate"], ["tasks"], ["tasks", "ls"], ["tasks", "show"], ["tasks", "results"], ["fires"], ["fires", "ls"],
-    ["fires", "show"], ["db"], ["db", "start"], ["db", "stop"], ["db", "url"], ["db", "psql"],
+    ["fires", "show"], ["db"], ["db", "start"], ["db", "stop"], ["db", "url"], ["db", "psql"], ["explain"], ["events"],
+    ["pause"], ["unpause"], ["tasks", "retry"], ["tasks", "cancel"], ["tasks", "release"], ["tasks", "approve"],
+    ["tasks", "hold"], ["tasks", "resume"], ["tasks", "erase"],
 ]  # fmt: skip
 EXAMPLES = {
     "enqueue": 'stoker enqueue resize \'{"path": "a.png"}\'',
@@ -38,6 +40,14 @@ EXAMPLES = {
     "logs": "stoker logs 17",
     "tasks ls": "stoker tasks ls --state failed",
     "tasks results": "stoker tasks results --mode",
+    "tasks show": "stoker tasks show --mode resize --key order-4711",
+    "tasks retry": "stoker tasks retry --mode resize --kind TimeoutError --dry-run",
+    "tasks cancel": "stoker tasks cancel 17",
+    "tasks release": "stoker tasks release 17 --as done",
+    "tasks approve": "stoker tasks approve 17 --refuse",
+    "explain": "stoker explain 17",
+    "events": "stoker events --task 17",
+    "pause": "stoker pause resize --reason",
 }
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from stoker.orchestrator.config import Config, ConfigError, effective, load
 from stoker.orchestrator.config_masking import masked_url
-from stoker.orchestrator.settings import SECTIONS
+from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
 from stoker.worker.settings import ModeSettings
 
 REFERENCE = Path(__file__).parents[2] / "config.toml"
@@ -97,6 +97,16 @@ def test_the_example_of_a_mode_shows_every_key_with_its_default_and_no_other() -
     block = text[text.index("# [modes.example]") :]
     example = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))["modes"]["example"]
     assert example == ModeSettings.of({"handler": example["handler"]}).as_written()
+
+
+def test_the_example_of_a_schedule_shows_every_key_with_its_default_and_no_other() -> None:
+    text = REFERENCE.read_text("utf-8")
+    block = text[text.index("# [[schedules]]") : text.index("# [modes.example]")]
+    lines = [re.sub(r"^# ?", "", line) for line in block.splitlines() if line.startswith(("# ", "#\n"))]
+    (example,) = tomllib.loads("\n".join(line for line in lines if re.match(r"[a-z_]+ = |\[\[", line)))["schedules"]
+    written = ScheduleSettings.of({"name": example["name"], "cron": example["cron"]}).as_written()
+    assert example == {key: value for key, value in written.items() if key != "every"}
+    assert '# # every = "' in block
 
 
 def test_the_reference_is_a_configuration_that_equals_the_defaults(write: Write) -> None:
@@ -222,7 +232,7 @@ def test_a_value_out_of_range_is_refused_by_its_path(write: Write, section: str,
 def test_every_key_can_be_set_by_its_variable(write: Write, section: str, key: str) -> None:
     """R81: environment and file in conflict; the environment wins, and says so."""
     value = default_of(section, key)
-    text = {True: "false", False: "true"}[value] if isinstance(value, bool) else str(value)
+    text = {True: "false", False: "true"}[value] if isinstance(value, bool) else "" if value == [] else str(value)
     config = load(write(""), {f"STOKER_{section}_{key}".upper(): text}, {})
     assert config.source(f"{section}.{key}") == "environment"
     if isinstance(value, bool):

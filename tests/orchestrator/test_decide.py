@@ -20,6 +20,13 @@ def test_an_empty_queue_needs_nobody() -> None:
     assert (made.workers, made.ceiling, made.shares[0].ceiling) == (0, "backlog", "empty")
 
 
+def test_a_paused_mode_gets_nobody() -> None:
+    """However much waits; the others share the pool."""
+    made = plan(Backlog("a", 100, is_paused=True), Backlog("b", 1))
+    assert workers(made) == {"a": 0, "b": 1}
+    assert (made.shares[0].ceiling, made.shares[0].backlog) == ("paused", 100)
+
+
 def test_a_measured_backlog_gets_what_drains_it_in_time() -> None:
     """600 tasks of half a second in a minute: five workers; the cap of 25 asks for 24, the pool gives 12."""
     assert workers(plan(Backlog("a", 600, 0.5, task_cap=None))) == {"a": 5}

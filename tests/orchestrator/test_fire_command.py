@@ -27,7 +27,7 @@ def test_both_know_the_same_options_with_the_same_defaults() -> None:
     assert options_of(group) == {name: (at, False) for name, at in BEFORE.items()}
     defaults = {parameter.name: parameter.default for parameter in fire.params if parameter.name in vars(Options())}
     assert defaults == {name: getattr(Options(), name) for name in defaults}
-    assert len(defaults) == 4
+    assert len(defaults) == 6
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_runner_that_starts_nothing_of_what_it_was_fed_is_silent(concurrency: 
     for number in (1, 2, 3, 4):
         pen._slate.finish(number if concurrency == 1 else 0, 10)
         pen._slate.leave(0)
-        if concurrency > 1:
+        if concurrency > 1 and not (number % 2 and pen._slate.end(number, 10)):
             pen._note(["over", number, 0.1])
     assert not pen.is_silent()
     pen.harvest()

@@ -1,0 +1,110 @@
+"""``stoker schedule``: a clock that starts ``stoker fire --schedule NAME`` whenever a slot of it is due, and knows no more.
+
+APScheduler only wakes it: it keeps no jobs, drops no late ones, and runs one at a time of each. Which slot is due, and what
+becomes of it, the fire decides by the database's clock; so a clock that is early, late, slept or was started twice does no
+harm. Due times are reckoned in the database's time, whatever the host believes.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+
+from stoker.hygiene.process import Child, spawn
+from stoker.orchestrator.logs import log
+from stoker.orchestrator.settings import ScheduleSettings
+from stoker.orchestrator.slots import rule_of, upcoming
+from stoker.sql.database import Database, DatabaseUnreachableError
+
+_LOOK_AGAIN_SECONDS = 10.0
+_SLEPT_SECONDS = 5.0
+_MARGIN = timedelta(milliseconds=20)
+
+
+class DueTrigger(BaseTrigger):  # type: ignore[misc]
+    """Wakes when a slot is due: however late it is called, the next time lies ahead."""
+
+    def __init__(self, schedule: ScheduleSettings, ahead: Callable[[], timedelta]) -> None:
+        self._rule = rule_of(schedule)
+        self._ahead = ahead
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """The host's time at which the database's clock shows the next due time."""
+        del previous_fire_time
+        ahead = self._ahead()
+        return next(upcoming(self._rule, now.astimezone(UTC) + ahead - _MARGIN)) - ahead + _MARGIN
+
+
+class Clock:
+    """The standing process. ``config`` is handed on to the fires that it starts."""
+
+    def __init__(self, database: Database, schedules: Mapping[str, ScheduleSettings], config: str) -> None:
+        self._database = database
+        self._schedules = schedules
+        self._command = [sys.executable, "-P", "-m", "stoker.orchestrator.cli", "--config", config, "fire", "--schedule"]
+        self._ahead = timedelta()
+        self._fires: dict[str, Child] = {}
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT; the fires that run are told, and waited for."""
+        await self._set_clock()
+        scheduler = AsyncIOScheduler(timezone=UTC)
+        for name, schedule in self._schedules.items():
+            trigger = DueTrigger(schedule, lambda: self._ahead)
+            scheduler.add_job(self.fire, trigger, args=[name], id=name, misfire_grace_time=None, coalesce=True, max_instances=1)
+        scheduler.start()
+        async with anyio.create_task_group() as group:
+            for name in self._schedules:
+                group.start_soon(self.fire, name)  # what was due while nobody was awake
+            group.start_soon(self._stay_awake, scheduler, group)
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+                async for number in received:
+                    log("schedule stops", signal=signal.Signals(number).name, fires=sorted(self._fires))
+                    break
+            scheduler.shutdown(wait=False)
+            for child in self._fires.values():
+                child.terminate()
+            group.cancel_scope.cancel()
+        for child in list(self._fires.values()):
+            await child.wait()
+
+    async def fire(self, name: str) -> None:
+        """Start a fire for whatever slot of this schedule is due, and wait for its end."""
+        if name in self._fires:
+            return
+        child = self._fires[name] = spawn([*self._command, name], env=os.environ, stdout=2, die_with_parent=False)
+        try:
+            await child.wait()
+        finally:
+            if child.returncode is not None:
+                del self._fires[name]
+        if child.returncode:
+            log("fire ended badly", "error", schedule=name, status=child.returncode)
+
+    async def _stay_awake(self, scheduler: Any, group: TaskGroup) -> None:
+        """A host that slept, or whose clock was set, does not wait out what it meant to wait for, and looks what was due."""
+        while True:
+            before = datetime.now(UTC)
+            await anyio.sleep(_LOOK_AGAIN_SECONDS)
+            await self._set_clock()
+            for job in scheduler.get_jobs():
+                job.reschedule(job.trigger)
+            if abs((datetime.now(UTC) - before).total_seconds() - _LOOK_AGAIN_SECONDS) > _SLEPT_SECONDS:
+                for name in self._schedules:
+                    group.start_soon(self.fire, name)
+
+    async def _set_clock(self) -> None:
+        try:
+            ((now,),) = await run_sync(lambda: self._database.run("clock"))
+        except DatabaseUnreachableError as error:
+            log("database unreachable", "warning", reason=str(error))
+            return
+        self._ahead = now - datetime.now(UTC)

@@ -1,0 +1,1 @@
+select id from stoker.keys where mode = :mode and key = :key

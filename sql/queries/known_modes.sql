@@ -1,0 +1,1 @@
+select mode from stoker.modes order by mode

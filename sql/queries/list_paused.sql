@@ -1,0 +1,1 @@
+select mode, actor, reason, since from stoker.paused where mode <> '*' order by mode

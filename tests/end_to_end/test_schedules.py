@@ -1,0 +1,125 @@
+"""Fires by the clock: from cron, and from the process that stands by."""
+
+import os
+import signal
+import time
+from itertools import pairwise
+
+from tests.end_to_end.project import Project
+from tests.waiting import wait_until
+
+CONFIG = """
+[limits]
+fires_per_day = "none"
+[modes.quick]
+handler = "jobs:quick"
+[[schedules]]
+name = "often"
+every = "1s"
+"""
+
+
+def states(project: Project) -> list[str]:
+    return [state for (state,) in project.query("select state from stoker.slots order by due_at")]
+
+
+def test_cron_fires_what_is_due_and_says_one_line_when_nothing_is(project: Project) -> None:
+    """R08, P7: the first look registers; then a slot is due; slots show it with its fire."""
+    project.write(CONFIG)
+    first = project.run("fire", "--due")
+    assert (first.returncode, first.stdout) == (0, "")
+    assert len([line for line in first.stderr.splitlines() if "nothing is due" in line]) == 1
+    time.sleep(1.1)
+    project.enqueue("quick", 1)
+    assert project.run("fire", "--schedule", "often").returncode == 0
+    shown = project.json("slots", "--next", "2")
+    assert [row["state"] for row in shown[:3]] == ["next", "next", "ran"]
+    assert project.facts(shown[2]["fire"])["reason"] == "schedule often"
+    assert len(project.ledger()) == 1
+
+
+def test_a_schedule_tightens_the_limits_and_names_its_modes(project: Project) -> None:
+    """And cannot loosen them."""
+    project.write(CONFIG + 'max_pool = 1\nmodes = ["quick"]\nlane = "side"\n')
+    project.run("fire", "--due")
+    time.sleep(1.1)
+    project.enqueue("quick", *range(60))
+    assert project.run("fire", "--due").returncode == 0
+    ((lane, interlocks),) = project.query("select lane, interlocks from stoker.fires")
+    assert (lane, interlocks["max_pool"]) == ("side", 1)
+    project.write(CONFIG + "max_pool = 100\n")
+    refused = project.run("fire", "--due")
+    assert refused.returncode == 2
+    assert "schedules.0.max_pool: 100 is looser than [limits] max_pool = 12" in refused.stderr
+
+
+def test_the_clock_fires_every_slot_until_it_is_told_to_stop(project: Project) -> None:
+    """R26, P7: a slot a second; a fire that runs at the end is finished; nothing is left."""
+    project.write(CONFIG)
+    clock = project.start("schedule")
+    wait_until(lambda: states(project).count("ran") >= 3, 30, "three slots")
+    project.enqueue("quick", 1)
+    wait_until(lambda: len(project.ledger()) == 1, 30, "a task")
+    clock.send_signal(signal.SIGTERM)
+    assert clock.wait(timeout=20) == 0
+    assert set(states(project)) <= {"ran", "missed"}
+    assert project.query("select count(*) from stoker.fires where state <> 'closed'") == [(0,)]
+    assert project.tagged() == []
+
+
+def test_a_clock_that_slept_makes_good_the_latest_slot_alone(project: Project) -> None:
+    """R07, R75: stopped for four seconds, one late fire, the rest is listed as missed, and it goes on."""
+    project.write(CONFIG)
+    clock = project.start("schedule")
+    wait_until(lambda: states(project).count("ran") >= 1, 30, "a slot")
+    os.kill(clock.pid, signal.SIGSTOP)
+    time.sleep(4)
+    os.kill(clock.pid, signal.SIGCONT)
+    wait_until(lambda: "missed" in states(project) and states(project)[-1] == "ran", 20, "the late fire")
+    before = states(project).count("ran")
+    wait_until(lambda: states(project).count("ran") > before, 20, "the next slot")
+    rows = project.query("select due_at, last_due_at from stoker.slots order by due_at")
+    assert all((later[0] - earlier[1]).total_seconds() == 1 for earlier, later in pairwise(rows))
+    clock.terminate()
+    assert clock.wait(timeout=20) == 0
+
+
+def test_two_clocks_are_as_good_as_one(project: Project) -> None:
+    """R08: every slot has one row, one fire; no refusal."""
+    project.write(CONFIG)
+    clocks = [project.start("schedule") for _ in range(2)]
+    wait_until(lambda: states(project).count("ran") >= 3, 30, "three slots")
+    for clock in clocks:
+        clock.terminate()
+    assert [clock.wait(timeout=20) for clock in clocks] == [0, 0]
+    rows = project.query("select count(*), count(distinct fire) from stoker.slots where state = 'ran'")
+    assert rows[0][0] == rows[0][1]
+
+
+def test_a_closed_gate_stops_every_start_and_nothing_else(project: Project) -> None:
+    """P8: fires are refused with the reason, due slots skipped with it, running workers stop; enqueueing goes on."""
+    project.write(CONFIG + '[modes.gated]\nhandler = "jobs:gated"\n')
+    project.enqueue("gated", *range(3))
+    fire = project.start("fire")
+    project.wait_for_starts(1)
+    assert project.run("gate", "close", "--reason", "repairs", "--by", "ann").returncode == 0
+    project.open_gate()
+    assert fire.wait(timeout=30) == 0
+    project.enqueue("quick", 1)
+    started = len(project.ledger())
+    refused = project.run("fire", "--exit-code", "--lane", "other")
+    assert refused.returncode == 11
+    assert "the gate is closed: repairs (ann)" in refused.stdout
+    project.run("fire", "--due")
+    time.sleep(1.1)
+    assert project.run("fire", "--due", "--exit-code").returncode == 11
+    skipped = project.query("select reason from stoker.slots where state = 'skipped'")
+    assert skipped == [("the gate is closed: repairs (ann)",)]
+    assert "repairs (ann" in project.run("gate", "show").stdout
+    assert len(project.ledger()) == started < 4
+    project.run("gate", "open")
+    assert project.run("fire").returncode == 0
+    assert len(project.ledger()) == 4
+    assert project.query("select actor, action from stoker.events where action like 'gate%' limit 1") == [
+        ("ann", "gate closed")
+    ]

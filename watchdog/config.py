@@ -1,0 +1,72 @@
+"""Where the watchdog finds config.toml, and the two sections of it that it needs."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stoker.sql.section import SectionError
+from stoker.sql.settings import DatabaseSettings
+from stoker.watchdog.settings import WatchdogSettings
+
+
+class WatchdogConfigError(Exception):
+    """The file cannot be used; the text says which, where and why, and quotes no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchdogConfig:
+    """The file's folder, where the database is, and what is expected."""
+
+    folder: Path
+    url: str
+    schema: str
+    settings: WatchdogSettings
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> WatchdogConfig:
+    """Read the file as given, as STOKER_CONFIG says, or the nearest upwards. Raises WatchdogConfigError."""
+    found = path or (Path(environ["STOKER_CONFIG"]) if environ.get("STOKER_CONFIG") else _nearest())
+    if found is None:
+        raise WatchdogConfigError("there is no config.toml here or above; give --config")
+    document: dict[str, Any] = {}
+    try:
+        document = tomllib.loads(found.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise WatchdogConfigError(f"{found} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise WatchdogConfigError(f"{found} is not TOML") from None
+    folder = found.resolve().parent
+    try:
+        settings = WatchdogSettings.of(document.get("watchdog", {}))
+        database = DatabaseSettings.of(document.get("database", {}))
+    except SectionError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, where)) or 'the section'}: {what}" for where, what in error.wrongs)
+        raise WatchdogConfigError(f"{found}: {wrong}") from None
+    return WatchdogConfig(folder, _url(database, folder, environ), _schema(database, environ), settings)
+
+
+def _nearest() -> Path | None:
+    here = Path.cwd()
+    return next((folder / "config.toml" for folder in (here, *here.parents) if (folder / "config.toml").is_file()), None)
+
+
+def _schema(database: DatabaseSettings, environ: Mapping[str, str]) -> str:
+    return environ.get("STOKER_DATABASE_SCHEMA") or database.schema_name
+
+
+def _url(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> str:
+    if environ.get("STOKER_DATABASE_URL"):
+        return environ["STOKER_DATABASE_URL"]
+    url_file = environ.get("STOKER_DATABASE_URL_FILE") or database.url_file
+    if url_file:
+        return (folder / os.path.expanduser(url_file)).read_text("utf-8").strip()  # noqa: PTH111 - a path may be "~/..."
+    if database.url or environ.get("DATABASE_URL"):
+        return database.url or environ["DATABASE_URL"]
+    if any(environ.get(name) for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")):
+        return ""
+    from stoker.sql import embedded
+
+    return embedded.url(folder / ".stoker") or ""
