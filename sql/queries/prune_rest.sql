@@ -1,5 +1,6 @@
 -- Up to :limit of each: fires that ended more than :keep seconds ago, with their notes and workers, but for the last
--- hundred and the newest of each lane; what people did; hosts that were not seen since.
+-- hundred and the newest of each lane; what people did; slots, but for the newest of each schedule; resolved incidents; hosts
+-- and components that were not heard of since.
 with old as (
     select fire from stoker.fires f
     where fire < (select fire from stoker.fires order by fire desc offset 99 limit 1)
@@ -18,6 +19,15 @@ with old as (
     delete from stoker.events where event = any(array(
         select event from stoker.events where at < now() - make_interval(secs => :keep) order by at limit :limit))
     returning event
+), slots as (
+    delete from stoker.slots where (schedule, due_at) in (
+        select schedule, due_at from stoker.slots o
+        where decided_at < now() - make_interval(secs => :keep)
+          and exists (select from stoker.slots n where n.schedule = o.schedule and n.last_due_at > o.last_due_at) limit :limit)
+), incidents as (
+    delete from stoker.incidents where resolved_at < now() - make_interval(secs => :keep) and resolve_paged
+), heartbeats as (
+    delete from stoker.heartbeats where at < now() - make_interval(secs => :keep)
 ), hosts as (
     delete from stoker.hosts where seen_at < now() - make_interval(secs => :keep) returning boot_id
 )

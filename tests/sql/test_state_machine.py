@@ -47,7 +47,10 @@ AT_WORK = """
       and not exists (select from stoker.held h where h.id = t.id and h.kind = 'approval')
     group by 1, 2
 """
-HEADLESS = "select id from stoker.in_line i where not exists (select from stoker.lines l where l.mode = i.mode and l.lane_key = i.lane_key)"
+HEADLESS = """
+    select id from stoker.in_line i
+    where not exists (select from stoker.lines l where l.mode = i.mode and l.lane_key = i.lane_key)
+"""
 ORPHANS = """
     select c.token from stoker.claims c join stoker.workers w using (worker) where w.exited_at is not null
 """
