@@ -10,6 +10,7 @@
     python -m bench.growth    claims, the view and a fire with ten million queued, a pinned horizon, a long history
     python -m bench.pickup    how soon a task enqueued alone starts, while a worker lingers
     python -m bench.barrier   from the last settlement to the note
+    python -m bench.migration how long migrations hold up producers and claims, with five million queued
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;

@@ -85,6 +85,14 @@ def proc_is_ours() -> bool:
         return False
 
 
+def proven_alive(identity: Identity) -> bool:
+    """True only when it is certain: same host, boot and pid namespace, and that process lives."""
+    if identity.host != _host() or (identity.boot_id, identity.pid_namespace) != _place():
+        return False
+    stat = look(identity.pid)
+    return stat is not None and stat.is_living and stat.start_ticks == identity.start_ticks
+
+
 def _parse(line: bytes) -> Stat | None:
     """The fields behind the last parenthesis: a process may call itself ``a) R (b``."""
     fields = line[line.rfind(b")") + 1 :].split()

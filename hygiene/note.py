@@ -61,6 +61,7 @@ def verdict_line(facts: dict[str, Any]) -> str:
     ends = {
         "normal": "",
         "reaped": "; reaped: its orchestrator died",
+        "restored": "; restored from a dump",
         "interrupted": "; interrupted",
         "deadline": "; ended at its deadline",
     }

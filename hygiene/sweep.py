@@ -10,6 +10,7 @@ from stoker.hygiene.identity import age_seconds
 from stoker.hygiene.release import Released, release_lost
 from stoker.sql.database import Database
 from stoker.sql.partitions import add_partitions
+from stoker.sql.retention import Pruned, prune
 
 _AT_ONCE = 1000
 _TO_REGISTER_SECONDS = 60.0
@@ -26,6 +27,7 @@ class Swept:
     expired: int = 0
     cancelled: int = 0
     partitions: int = 0
+    pruned: Pruned = field(default_factory=Pruned)
 
     def facts(self) -> dict[str, Any]:
         """As JSON values, with sums over the workers released."""
@@ -40,14 +42,23 @@ class Swept:
             "promoted": self.promoted,
             "expired": self.expired,
             "cancelled": self.cancelled,
+            "pruned": asdict(self.pruned),
             **counts,
         }
 
 
-def sweep(database: Database, terms: Terms | None = None, *, installation: str, lane: str | None = None) -> Swept:
+def sweep(
+    database: Database,
+    terms: Terms | None = None,
+    *,
+    installation: str,
+    lane: str | None = None,
+    keep_seconds: float | None = None,
+) -> Swept:
     """Close stranded fires (of one lane, or of all), free lost workers' tasks, end ghosts, expire and promote what is due.
 
-    And let those come to the front of their lines who are next, and make true what was asked to be cancelled meanwhile.
+    And let those come to the front of their lines who are next, make true what was asked to be cancelled meanwhile, and take
+    out a part of what ended more than ``keep_seconds`` ago; None keeps all.
     """
     terms = terms or Terms(REAPED, installation)
     swept = Swept()
@@ -63,6 +74,8 @@ def sweep(database: Database, terms: Terms | None = None, *, installation: str, 
     _move_lines(database)
     swept.promoted = _until_none(database, "promote_due")
     swept.partitions = add_partitions(database)
+    if keep_seconds is not None:
+        swept.pruned = prune(database, keep_seconds)
     return swept
 
 

@@ -87,7 +87,8 @@ def sweep(context: typer.Context, as_json: Json = False) -> None:
     words = (
         f"closed {len(facts['fires_closed'])} fire(s), released {len(facts['workers_released'])} worker(s),"
         f" ended {len(facts['ghosts'])} ghost(s), promoted {facts['promoted']} span(s),"
-        f" expired {facts['expired']} and cancelled {facts['cancelled']} task(s)"
+        f" expired {facts['expired']} and cancelled {facts['cancelled']} task(s),"
+        f" took out {facts['pruned']['tasks']:,} old task(s) and {facts['pruned']['partitions']} partition(s)"
     )
     show(facts, words, as_json=as_json)
 

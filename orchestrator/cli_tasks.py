@@ -90,7 +90,10 @@ def show(
     events = database.run("list_events", task=task, limit=100)
     attempts = database.run("list_attempts", id=task)
     facts = dict(zip(names, rows[0], strict=True))
-    attempt_names = ("attempt", "fire", "worker", "verdict", "error_kind", "error", "finished_at", "seconds")
+    attempt_names = (
+        "attempt", "fire", "worker", "verdict", "error_kind", "error", "started_at", "finished_at", "seconds", "is_mean",
+        "code_version",
+    )  # fmt: skip
     if as_json:
         ended = [dict(zip(attempt_names, row, strict=True)) for row in attempts]
         say_json({**facts, "attempts_ended": ended, "events": as_facts(events)})
@@ -101,8 +104,8 @@ def show(
     if attempts:
         say()
         say_table(
-            ("attempt", "fire", "verdict", "kind", "error", "at"),
-            [(r[0], r[1], r[3], r[4], r[5], r[6]) for r in attempts],
+            ("attempt", "fire", "code", "verdict", "kind", "error", "started", "ended", "worker"),
+            [(r[0], r[1], r[10], r[3], r[4], r[5], r[6], r[7], r[2]) for r in attempts],
         )
     if events:
         say()

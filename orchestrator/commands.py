@@ -12,6 +12,7 @@ from stoker.orchestrator import (
     cli_inspect,
     cli_modes,
     cli_queue,
+    cli_restored,
     cli_run,
     cli_slots,
     cli_tasks,
@@ -58,4 +59,5 @@ cli_gate.add_to(app)
 cli_run.add_to(app)
 cli_tasks.add_to(app)
 cli_modes.add_to(app)
+cli_restored.add_to(app)
 cli_database.add_to(app)

@@ -73,11 +73,19 @@ def _database(session: Session) -> Iterator[Finding]:
         skew < _SKEW_SECONDS,
         text if skew < _SKEW_SECONDS else f"{text}. Leases use the database's; set the host's right.",
     )
+    yield from _strange_fires(session)
     yield from _other_interlocks(session)
     for mode, by, reason, since in session.database.run("list_paused"):
         yield Finding(
             "paused", True, f"{mode}, by {by} since {since:%Y-%m-%d %H:%M}: {reason}. To go on: stoker unpause {mode}"
         )
+
+
+def _strange_fires(session: Session) -> Iterator[Finding]:
+    """A dump is not known by itself for what it is; a fire of a boot that nobody knows is a sign."""
+    for fire, host, opened_at in session.database.run("strange_fires"):
+        text = f"fire {fire} is open since {opened_at:%Y-%m-%d %H:%M}, of a boot of {host} that is not known here"
+        yield Finding("open fire", False, f"{text}. If this database was restored from a dump: stoker restored")
 
 
 def _other_interlocks(session: Session) -> Iterator[Finding]:

@@ -67,7 +67,13 @@ class Fire:
 
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
-        swept = sweep(self._database, self._terms(REAPED), installation=self._installation, lane=self._asked.lane)
+        swept = sweep(
+            self._database,
+            self._terms(REAPED),
+            installation=self._installation,
+            lane=self._asked.lane,
+            keep_seconds=self._config.hygiene.keep_seconds,
+        )
         latch = Latch()
         latch.hold()
         try:

@@ -18,4 +18,4 @@ def sweep_now(config: Config, database: Database) -> dict[str, Any]:
         worker_lease=config.worker.lease_seconds,
         reap_ghosts=config.hygiene.reap_ghosts,
     )
-    return sweep(database, terms, installation=str(installation)).facts()
+    return sweep(database, terms, installation=str(installation), keep_seconds=config.hygiene.keep_seconds).facts()

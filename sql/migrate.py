@@ -1,9 +1,12 @@
 """Forward-only migrations: one transaction each, under a lock, with checksums.
 
-A lock timeout makes them abort rather than queue behind a reader and hold everybody else up.
+A lock is waited for in short tries, since everybody else queues behind who waits; who holds it for longer makes them abort.
+A try is shorter than the time after which the server looks for deadlocks: claims take the tables in another order.
 """
 
 import hashlib
+import random
+import time
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -13,6 +16,9 @@ import psycopg
 from stoker.sql.database import DatabaseUnreachableError, connect
 from stoker.sql.query import in_schema, load, quote_identifier
 from stoker.sql.target import Target
+
+_TRY_SECONDS = 0.2
+_PAUSE_SECONDS = 0.3
 
 
 class MigrationError(Exception):
@@ -60,8 +66,8 @@ def _script(migration: Migration, schema: str) -> str:
     return in_schema(f"begin;\n{migration.text.rstrip()}\n{record}\ncommit;\n", schema)
 
 
-def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0) -> list[str]:
-    """Apply what is missing, oldest first; the names of what was applied.
+def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0, last: int | None = None) -> list[str]:
+    """Apply what is missing, oldest first, up to number ``last``; the names of what was applied.
 
     Raises MigrationError (a lock was not to be had in ``lock_timeout`` seconds, a checksum differs, SQL failed) and
     DatabaseUnreachableError.
@@ -70,8 +76,8 @@ def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0) -> l
     with connect(target, "stoker migrate") as connection:
         try:
             _prepare(connection, schema)
-            return _apply_missing(connection, schema)
-        except psycopg.errors.LockNotAvailable:
+            return _apply_missing(connection, schema, last, lock_timeout)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             raise MigrationError(
                 f"another session holds a lock on schema {schema!r} for more than {lock_timeout:g} s; nothing was"
                 " changed. End the long transaction (see pg_stat_activity) and run it again."
@@ -113,13 +119,23 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
         connection.execute(load("create_migrations", schema))
 
 
-def _apply_missing(connection: psycopg.Connection[Any], schema: str) -> list[str]:
-    applied: list[str] = []
-    for migration in known():
-        with connection.transaction():
-            if _apply(connection, schema, migration):
-                applied.append(migration.name)
-    return applied
+def _apply_missing(connection: psycopg.Connection[Any], schema: str, last: int | None, lock_timeout: float) -> list[str]:
+    wanted = [migration for migration in known() if last is None or migration.number <= last]
+    return [migration.name for migration in wanted if _insist(connection, schema, migration, lock_timeout)]
+
+
+def _insist(connection: psycopg.Connection[Any], schema: str, migration: Migration, lock_timeout: float) -> bool:
+    """Apply one in a transaction, again from its start whenever a lock was not to be had; the last refusal is raised."""
+    deadline = time.monotonic() + lock_timeout
+    while True:
+        try:
+            with connection.transaction():
+                connection.execute("select set_config('lock_timeout', %s, true)", (f"{1000 * _TRY_SECONDS:.0f}ms",))
+                return _apply(connection, schema, migration)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(random.uniform(0.5, 1.0) * _PAUSE_SECONDS)  # noqa: S311 - jitter is no secret
 
 
 def _apply(connection: psycopg.Connection[Any], schema: str, migration: Migration) -> bool:

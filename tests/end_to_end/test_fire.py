@@ -332,7 +332,8 @@ def test_json_of_every_command_has_its_documented_shape(project: Project) -> Non
     ]
     assert [one["id"] for one in project.json("tasks", "ls", "--state", "failed", "--kind", "ValueError")] == [bad]
     one = project.json("tasks", "show", str(task))
-    assert (one["payload"], one["result"], one["attempts"], one["attempts_ended"]) == ({"a": 1}, {"a": 1}, 1, [])
+    assert (one["payload"], one["result"], one["attempts"]) == ({"a": 1}, {"a": 1}, 1)
+    assert [(each["attempt"], each["verdict"]) for each in one["attempts_ended"]] == [(1, "done")]
     (ended,) = project.json("tasks", "show", str(bad))["attempts_ended"]
     assert (ended["attempt"], ended["fire"], ended["verdict"]) == (1, 1, "failed")
     swept = project.json("sweep")

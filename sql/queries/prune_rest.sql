@@ -1,0 +1,34 @@
+-- Up to :limit of each: fires that ended more than :keep seconds ago, with their notes and workers, but for the last
+-- hundred and the newest of each lane; what people did; slots, but for the newest of each schedule; resolved incidents; hosts
+-- and components that were not heard of since.
+with old as (
+    select fire from stoker.fires f
+    where fire < (select fire from stoker.fires order by fire desc offset 99 limit 1)
+      and state in ('closed', 'refused') and coalesce(closed_at, opened_at) < now() - make_interval(secs => :keep)
+      and (state = 'refused' or exists (select from stoker.fires n where n.lane = f.lane and n.opened_at > f.opened_at
+                                           and n.state <> 'refused'))
+      and not exists (select from stoker.workers w where w.fire = f.fire and w.exited_at is null)
+    order by fire limit :limit
+), notes as (
+    delete from stoker.notes where fire = any(array(select fire from old)) returning fire
+), workers as (
+    delete from stoker.workers where fire = any(array(select fire from old)) returning fire
+), fires as (
+    delete from stoker.fires where fire = any(array(select fire from old)) returning fire
+), events as (
+    delete from stoker.events where event = any(array(
+        select event from stoker.events where at < now() - make_interval(secs => :keep) order by at limit :limit))
+    returning event
+), slots as (
+    delete from stoker.slots where (schedule, due_at) in (
+        select schedule, due_at from stoker.slots o
+        where decided_at < now() - make_interval(secs => :keep)
+          and exists (select from stoker.slots n where n.schedule = o.schedule and n.last_due_at > o.last_due_at) limit :limit)
+), incidents as (
+    delete from stoker.incidents where resolved_at < now() - make_interval(secs => :keep) and resolve_paged
+), heartbeats as (
+    delete from stoker.heartbeats where at < now() - make_interval(secs => :keep)
+), hosts as (
+    delete from stoker.hosts where seen_at < now() - make_interval(secs => :keep) returning boot_id
+)
+select (select count(*) from fires) as fires, (select count(*) from events) as events, (select count(*) from hosts) as hosts
