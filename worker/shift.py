@@ -12,13 +12,14 @@ from anyio.abc import TaskGroup
 
 from stoker.worker.book import BACK, FAILED, Book, Claim
 from stoker.worker.command import CommandPen
-from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want, settlement
+from stoker.worker.desk import Answer, Desk, Want, new_want
 from stoker.worker.journal import Journal
 from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, Limits
 from stoker.worker.orders import Orders
 from stoker.worker.over import Over
 from stoker.worker.pace import Pace
 from stoker.worker.pen import Pen
+from stoker.worker.settlement import Settlement, settlement
 from stoker.worker.verdict import charge, judge
 
 TICK_SECONDS = 0.1
