@@ -8,9 +8,10 @@ from typing import Any
 
 from stoker.sql.database import CommitUnknownError, Database, Parameters
 from stoker.worker.book import Chunk, Claim
+from stoker.worker.notices import Subject
 from stoker.worker.orders import Orders
 from stoker.worker.pace import Pace
-from stoker.worker.settlement import Settlement, statement
+from stoker.worker.settlement import Settlement, following, statement
 
 _SLACK_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
@@ -97,6 +98,8 @@ class Desk:
         statements = [statement(settlement, tally) for settlement in settlements]
         if lined := [task for settlement in settlements if settlement.claim.lined for task in settlement.ended()]:
             statements.append(("move_lines", {"ids": lined}))
+        if then := following(settlements):
+            statements.append(("enqueue_following", {"tasks": json.dumps(then)}))
         if want is not None:
             statements.append(("claim_batch", self._claiming(want)))
         try:
@@ -113,6 +116,29 @@ class Desk:
         found = self._database.run("start_claim", token=claim.token, dead_after=self._dead_after())
         claim.started = True
         return bool(found)
+
+    def called_off(self, tokens: list[str]) -> list[int]:
+        """Which tasks of these claims somebody wants called off."""
+        return [task for (task,) in self._database.run("find_called_off", tokens=tokens)]
+
+    def steps(self, of: Subject) -> str | None:
+        """The finished steps of a task as a JSON object, name and result; None when its claim is gone."""
+        found = self._database.run("find_steps", token=of.token, id=of.id)
+        return str(found[0][0]) if found else None
+
+    def keep_step(self, of: Subject, name: str, result: str, fraction: float | None) -> str | None:
+        """Store a finished step; "true", or None when the claim is gone and nothing was stored."""
+        step: Parameters = {"name": name, "result": result, "fraction": fraction}
+        kept = self._database.run("finish_step", token=of.token, id=of.id, attempt=of.attempt, **step)
+        return "true" if kept else None
+
+    def tell(self, words: Sequence[tuple[Subject, float, str]]) -> None:
+        """Store how far tasks are, those that are still held."""
+        rows = [
+            {"token": of.token, "id": of.id, "attempt": of.attempt, "fraction": fraction, "words": text}
+            for of, fraction, text in words
+        ]
+        self._database.run("write_progress", words=json.dumps(rows))
 
     def _claiming(self, want: Want) -> Parameters:
         return {

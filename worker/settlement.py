@@ -65,6 +65,17 @@ def statement(settlement: Settlement, tally: dict[str, int]) -> tuple[str, Param
     return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
 
 
+def following(settlements: Sequence[Settlement]) -> list[dict[str, Any]]:
+    """What the handlers of tasks that are done want enqueued, each with the parent and the token it depends on."""
+    return [
+        {**row, "parent": entry.id, "token": settlement.claim.token}
+        for settlement in settlements
+        for entry in settlement.entries
+        if entry.then and entry.verdict == DONE
+        for row in entry.then
+    ]
+
+
 def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[str, int]) -> Parameters:
     entries = settlement.entries
     kept = [entry for entry in entries if entry.verdict == DONE]
@@ -103,6 +114,7 @@ def _ended(entry: Entry) -> dict[str, Any]:
         "error": entry.error,
         "seconds": entry.seconds,
         "delay": entry.delay,
+        "until": entry.until,
     }
 
 

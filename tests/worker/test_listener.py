@@ -49,7 +49,7 @@ def test_a_result_that_cannot_be_kept_is_said_to_be_one(words: bytes, kind: str)
 
 def test_the_last_result_stands_and_other_lines_are_words() -> None:
     """JSON lines without a result, and broken ones, are kept for the logs."""
-    listener = heard(b'hello\n{"result": 1}\n{"progress": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
+    listener = heard(b'hello\n{"result": 1}\n{"percent": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
     assert listener.result == '{"s":"new"}'
     assert listener.label("s") == "new"
-    assert listener.text() == 'hello\n{"progress": 0.5}\n{"result": oops\n'
+    assert listener.text() == 'hello\n{"percent": 0.5}\n{"result": oops\n'
