@@ -130,7 +130,8 @@ def test_what_follows_is_enqueued_with_the_settlement(says: Project) -> None:
     says.run("fire")
     found = says.query(
         """select mode, payload::text, priority, version, tags, key,
-                  (select t.max_attempts from stoker.tasks t where t.id = q.id), lane_key, held_for, status from stoker.task_queue q where id > %s""",
+                  (select t.max_attempts from stoker.tasks t where t.id = q.id), lane_key, held_for, status
+           from stoker.task_queue q where id > %s""",
         task,
     )
     assert sorted(found) == [
