@@ -10,9 +10,10 @@ import psycopg
 from bench import proc
 from stoker.sql.database import Database
 from stoker.sql.target import Target
-from stoker.worker.desk import Desk, Settlement, new_want, settlement
+from stoker.worker.desk import Desk, new_want
 from stoker.worker.orders import ModeOrders, Orders
 from stoker.worker.pace import Pace
+from stoker.worker.settlement import Settlement, settlement
 
 MODE = "noop"
 

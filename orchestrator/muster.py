@@ -61,6 +61,8 @@ def _orders(config: Config, target: Target, mode: ModeOrders, fire: int, ordinal
         linger=worker.linger_seconds,
         output_limit=worker.output_limit_bytes,
         result_limit=worker.result_limit_bytes,
+        payload_limit=config.queue.payload_limit_bytes,
+        modes={name: of.version for name, of in config.modes.items()},
     )
 
 
@@ -82,6 +84,9 @@ def _mode_orders(config: Config, name: str, environ: Mapping[str, str], expected
         backoff_cap=mode.backoff_cap_seconds,
         concurrency=mode.concurrency,
         expected_seconds=expected,
+        retry_on=mode.retry_on,
+        fail_on=mode.fail_on,
+        steps=mode.steps,
         environment={name: environ[name] for name in names if name in environ},
     )
 

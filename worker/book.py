@@ -9,12 +9,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from stoker.sql.layout import PARTITION_IDS
 from stoker.worker.pieces import pieces
 
 DONE, FAILED, RETRY, UNKNOWN, BACK = "done", "failed", "retry", "unknown", "back"
+SNOOZE, HELD, CANCELLED = "snooze", "held", "cancelled"
 """Verdicts. ``BACK``: goes back to the queue, and no attempt is spent."""
+
+_NOTHING = (None, None, None, None)
 
 Span = tuple[int, int, int]
 """``(lo, hi, spent)``: neighbouring ids with as many attempts spent."""
@@ -27,8 +31,8 @@ class Entry:
     """One claimed task of which more is to be said than that it is plainly done.
 
     What the runner ``said`` becomes the ``verdict`` when it counts the task as finished. ``seconds`` is a time worth
-    keeping; ``delay`` that until a retry. ``is_permanent`` and ``is_retriable`` are what the handler itself said of a
-    failure.
+    keeping; ``delay`` that until a retry, unless ``until`` says when. ``is_permanent`` and ``is_retriable`` are what the
+    handler itself said of a failure. ``then`` are tasks to be enqueued with it. Somebody wants it ``is_called_off``.
     """
 
     id: int
@@ -38,12 +42,15 @@ class Entry:
     verdict: str | None = None
     seconds: float | None = None
     delay: float | None = None
+    until: str | None = None
     result: str | None = None
     label: str | None = None
     error_kind: str | None = None
     error: str | None = None
     is_permanent: bool = False
     is_retriable: bool = False
+    is_called_off: bool = False
+    then: list[dict[str, Any]] | None = None
     output: str | None = None
 
     @property
@@ -54,7 +61,8 @@ class Entry:
     @property
     def is_plain(self) -> bool:
         """Done, with nothing worth a row of its own."""
-        return self.verdict == DONE and self.result is None and self.seconds is None and self.label is None
+        said = (self.result, self.seconds, self.label, self.then)
+        return self.verdict == DONE and said == _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,11 @@ class Claim:
             found = Entry(lo + place - self._starts[at], spent, self.caps.get(place, self.cap))
             self.entries[place] = found
         return found
+
+    def place_of(self, task: int) -> int | None:
+        """Where the task with this id is; None when it is not among these."""
+        starts = zip(self._starts, self.spans, strict=True)
+        return next((start + task - lo for start, (lo, hi, _) in starts if lo <= task <= hi), None)
 
     def end(self, place: int) -> None:
         """The task at ``place`` is over, whatever runs before it."""
@@ -246,6 +259,11 @@ class Book:
             if claim.base <= number < claim.base + claim.size:
                 return claim, number - claim.base
         return None
+
+    def locate(self, task: int) -> tuple[Claim, int] | None:
+        """The claim and the place of a task that is held, by its id."""
+        found = ((claim, claim.place_of(task)) for claim in self.claims)
+        return next(((claim, place) for claim, place in found if place is not None), None)
 
     def finish(self, finished: int) -> list[tuple[Claim, int, list[Entry]]]:
         """Every fed task up to number ``finished`` is over: by claim how many more are, and the entries among them."""

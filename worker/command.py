@@ -1,9 +1,9 @@
 """The pen of a mode whose runner is the user's own program: one process a task, no shell.
 
 The program gets the payload as JSON on standard input and who it is in STOKER_TASK, STOKER_ATTEMPT, STOKER_MODE and
-STOKER_DELIVERY_ID. A line of its standard output that is a JSON object with the key ``result`` sets the result; every
-other line, and standard error, is kept as output. Its exit status is the verdict: 0 done, 75 try again, 65 and 78
-failed for good, any other a failed attempt.
+STOKER_DELIVERY_ID. Some lines of its standard output mean something (listener.py); every other line, and standard error,
+is kept as output. Its exit status is the verdict: 0 done, 75 try again, 65 and 78 failed for good, any other a failed
+attempt. With 0 or 75 it may have asked for a snooze, or for a person.
 """
 
 import errno
@@ -19,8 +19,9 @@ from typing import Any
 import anyio
 
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
-from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
+from stoker.worker.book import DONE, FAILED, HELD, SNOOZE, Book, Claim, Entry
 from stoker.worker.listener import Listener
+from stoker.worker.notices import Notices, Subject
 from stoker.worker.orders import Orders
 from stoker.worker.over import Death, Over
 from stoker.worker.pipes import Pipes
@@ -52,6 +53,7 @@ class CommandPen:
     environment: dict[str, str]
     book: Book
     wake: Callable[[], None]
+    notices: Notices = field(default_factory=Notices)
     starts: int = 0
     ready: bool = False
     broken: str | None = None
@@ -60,6 +62,7 @@ class CommandPen:
     _waiting: deque[_Turn] = field(default_factory=deque)
     _over: list[_Turn] = field(default_factory=list)
     _more: anyio.Event = field(default_factory=anyio.Event)
+    _called_off: anyio.Event = field(default_factory=anyio.Event)
     _current: _Turn | None = None
     _child: Child | None = None
     _started: float = 0.0
@@ -105,6 +108,17 @@ class CommandPen:
             _Turn(claim.entry(place), claim, place, payload) for place, payload in enumerate(payloads) if claim.is_open(place)
         )
         self._more.set()
+
+    async def answer(self, runner: int, line: bytes) -> None:
+        """A program asks nothing."""
+
+    def call_off(self, claim: Claim, place: int) -> bool:
+        """End the program of this task; False when it does not run."""
+        turn = self._current
+        runs = turn is not None and turn.claim is claim and turn.place == place
+        if runs:
+            self._called_off.set()
+        return runs
 
     def harvest(self) -> Over:
         """The tasks that are over, with their verdicts."""
@@ -169,7 +183,7 @@ class CommandPen:
 
     async def _run(self, turn: _Turn) -> None:
         entry = turn.entry
-        self._started = time.monotonic()
+        self._started, self._called_off = time.monotonic(), anyio.Event()
         pipes = Pipes(turn.payload.encode())
         try:
             child = self._child = self._spawn(turn.entry, pipes)
@@ -178,7 +192,9 @@ class CommandPen:
                 self.broken = f"program {self._program!r} cannot be started: {os.strerror(error.errno or 0)}"
             entry.said, entry.error_kind, entry.error = FAILED, "not started", os.strerror(error.errno or 0)
             return
-        listener = Listener(self.orders.output_limit, self.orders.result_limit)
+        subject = Subject(turn.claim.token, entry.id, entry.attempt)
+        limits = self.orders.output_limit, self.orders.result_limit
+        listener = Listener(*limits, lambda fraction, text: self.notices.tell(subject, fraction, text))
         with anyio.move_on_after(_BRIEF_SECONDS if pipes.give_some() else 0):
             await child.wait()
         if child.returncode is None:
@@ -186,6 +202,7 @@ class CommandPen:
                 group.start_soon(pipes.give)
                 group.start_soon(listener.hear, pipes.output, True)
                 group.start_soon(listener.hear, pipes.errors, False)
+                group.start_soon(self._obey, child)
                 await child.wait()
                 end_strays()
                 group.cancel_scope.cancel()
@@ -197,6 +214,10 @@ class CommandPen:
         pipes.close()
         self._child = None
         self._judge(turn, child.returncode, listener)
+
+    async def _obey(self, child: Child) -> None:
+        await self._called_off.wait()
+        await end_tree(child, grace_seconds=self.orders.grace)
 
     def _spawn(self, entry: Entry, pipes: Pipes) -> Child:
         identity = {
@@ -227,7 +248,10 @@ class CommandPen:
         seconds = time.monotonic() - self._started
         turn.seconds = seconds
         entry.output = listener.text()
-        if returncode != 0:
+        if returncode in (0, TRY_AGAIN) and (listener.question or listener.snooze is not None):
+            entry.said, entry.seconds = HELD if listener.question else SNOOZE, seconds
+            entry.error, entry.delay = listener.question, listener.snooze
+        elif returncode != 0:
             entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
             mode = self.orders.mode
             words = stored(listener.errors(), mode.errors, _value(turn.payload), mode.secrets()).strip()

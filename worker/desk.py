@@ -2,14 +2,16 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.sql.database import CommitUnknownError, Database, Parameters
-from stoker.worker.book import BACK, DONE, FAILED, RETRY, Chunk, Claim, Entry, Span
+from stoker.worker.book import Chunk, Claim
+from stoker.worker.notices import Subject
 from stoker.worker.orders import Orders
 from stoker.worker.pace import Pace
+from stoker.worker.settlement import Settlement, following, statement
 
 _SLACK_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
@@ -29,47 +31,6 @@ class Want:
     mark: tuple[int, int]
     ahead: bool
     version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What became of a claim: ``plain`` ids are plainly done, ``seconds`` each; ``entries`` have their verdicts.
-
-    ``left`` stay claimed, ``free`` go back unstarted; ``outputs`` are the entries that printed something.
-    """
-
-    claim: Claim
-    plain: Sequence[Span] = ()
-    seconds: float = 0.0
-    entries: Sequence[Entry] = ()
-    outputs: Sequence[Entry] = ()
-    left: Sequence[Span] = ()
-    free: Sequence[Span] = ()
-
-    @property
-    def plainly_done(self) -> int:
-        """How many tasks are plainly done."""
-        return sum(hi - lo + 1 for lo, hi, _ in self.plain)
-
-    def ended(self) -> list[int]:
-        """The ids of those that may be over for good."""
-        return [task for lo, hi, _ in self.plain for task in range(lo, hi + 1)] + [entry.id for entry in self.entries]
-
-    @property
-    def busy_seconds(self) -> float:
-        """What all of them took."""
-        return self.seconds * self.plainly_done + sum(entry.seconds or 0.0 for entry in self.entries)
-
-
-def settlement(claim: Claim, *, give_back: bool = False) -> Settlement:
-    """What has a verdict; the rest stays claimed, or goes back unstarted."""
-    places, entries = claim.over()
-    tasks = sum(stop - start for start, stop in places)
-    free = [(entry.id, entry.id, entry.spent) for entry in entries if entry.verdict == BACK]
-    ended = [entry for entry in entries if entry.verdict != BACK]
-    rest = claim.ids(claim.rest())
-    left, free = ([], free + rest) if give_back else (rest, free)
-    return Settlement(claim, claim.ids(places), claim.busy_seconds / max(tasks, 1), ended, claim.outputs(), left, free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +95,11 @@ class Desk:
         if self._is_in_doubt and self._is_committed(settlements, want):
             self._is_in_doubt = False
             return self._answer((), self._reread(want) if want else None, want)
-        statements = [self._settling(settlement, tally) for settlement in settlements]
+        statements = [statement(settlement, tally) for settlement in settlements]
         if lined := [task for settlement in settlements if settlement.claim.lined for task in settlement.ended()]:
             statements.append(("move_lines", {"ids": lined}))
+        if then := following(settlements):
+            statements.append(("enqueue_following", {"tasks": json.dumps(then)}))
         if want is not None:
             statements.append(("claim_batch", self._claiming(want)))
         try:
@@ -153,6 +116,29 @@ class Desk:
         found = self._database.run("start_claim", token=claim.token, dead_after=self._dead_after())
         claim.started = True
         return bool(found)
+
+    def called_off(self, tokens: list[str]) -> list[int]:
+        """Which tasks of these claims somebody wants called off."""
+        return [task for (task,) in self._database.run("find_called_off", tokens=tokens)]
+
+    def steps(self, of: Subject) -> str | None:
+        """The finished steps of a task as a JSON object, name and result; None when its claim is gone."""
+        found = self._database.run("find_steps", token=of.token, id=of.id)
+        return str(found[0][0]) if found else None
+
+    def keep_step(self, of: Subject, name: str, result: str, fraction: float | None) -> str | None:
+        """Store a finished step; "true", or None when the claim is gone and nothing was stored."""
+        step: Parameters = {"name": name, "result": result, "fraction": fraction}
+        kept = self._database.run("finish_step", token=of.token, id=of.id, attempt=of.attempt, **step)
+        return "true" if kept else None
+
+    def tell(self, words: Sequence[tuple[Subject, float, str]]) -> None:
+        """Store how far tasks are, those that are still held."""
+        rows = [
+            {"token": of.token, "id": of.id, "attempt": of.attempt, "fraction": fraction, "words": text}
+            for of, fraction, text in words
+        ]
+        self._database.run("write_progress", words=json.dumps(rows))
 
     def _claiming(self, want: Want) -> Parameters:
         return {
@@ -176,19 +162,6 @@ class Desk:
         """Seconds after which the runner's own timer has certainly ended it."""
         timeout = self._mode.timeout if self._mode.timeout is not None else self._orders.wall_clock
         return (timeout if timeout is not None else _DAY_SECONDS) + self._orders.grace + _SLACK_SECONDS
-
-    def _settling(self, settlement: Settlement, tally: dict[str, int]) -> tuple[str, Parameters]:
-        base: Parameters = {
-            "token": settlement.claim.token,
-            "step": settlement.claim.step,
-            "done": settlement.plainly_done + sum(entry.verdict == DONE for entry in settlement.entries),
-            "busy": settlement.busy_seconds,
-        }
-        spans = [(lo, hi, spent + 1, settlement.seconds) for lo, hi, spent in settlement.plain]
-        if settlement.entries or settlement.outputs or settlement.left or settlement.free:
-            return "settle", {**base, **_general(settlement, spans, tally)}
-        los, his, tries, seconds = _columns(spans, 4)
-        return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
 
     def _is_committed(self, settlements: Sequence[Settlement], want: Want | None) -> bool:
         """Whether a pipeline whose reply was lost went through: all of it did, or none.
@@ -244,50 +217,3 @@ def _caps(rows: list[tuple[Any, ...]]) -> dict[int, int]:
         found |= {place + at: cap for at, cap in enumerate(caps or ()) if cap is not None}
         place += tasks or 0
     return found
-
-
-def _general(settlement: Settlement, spans: list[tuple[Any, ...]], tally: dict[str, int]) -> Parameters:
-    entries = settlement.entries
-    kept = [entry for entry in entries if entry.verdict == DONE]
-    rows: list[tuple[Any, ...]] = [(*span, None, None) for span in spans]
-    rows += [(e.id, e.id, e.attempt, e.seconds or 0.0, e.label, e.result) for e in kept]
-    los, his, tries, seconds, labels, results = _columns(rows, 6)
-    left_los, left_his, left_attempts = _columns(settlement.left, 3)
-    free_los, free_his, free_attempts = _columns(settlement.free, 3)
-    return {
-        "los": los,
-        "his": his,
-        "tries": tries,
-        "seconds": seconds,
-        "labels": labels,
-        "results": results,
-        "left_los": left_los,
-        "left_his": left_his,
-        "left_attempts": left_attempts,
-        "free_los": free_los,
-        "free_his": free_his,
-        "free_attempts": free_attempts,
-        "ended": json.dumps([_ended(e) for e in entries if e.verdict != DONE]),
-        "outputs": json.dumps([{"id": e.id, "attempt": e.attempt, "output": e.output} for e in settlement.outputs]),
-        "failed": sum(e.verdict == FAILED for e in entries),
-        "retried": sum(e.verdict == RETRY for e in entries),
-        "tally": json.dumps(tally) if tally else None,
-    }
-
-
-def _ended(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "attempt": entry.attempt,
-        "verdict": entry.verdict,
-        "error_kind": entry.error_kind,
-        "error": entry.error,
-        "seconds": entry.seconds,
-        "delay": entry.delay,
-    }
-
-
-def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Rows turned into ``width`` columns, for unnest."""
-    turned = [list(column) for column in zip(*rows, strict=True)]
-    return turned or [[] for _ in range(width)]

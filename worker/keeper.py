@@ -21,6 +21,7 @@ from anyio.to_thread import run_sync
 from stoker.hygiene.identity import mine
 from stoker.hygiene.process import become_subreaper, end_strays
 from stoker.worker.book import Book
+from stoker.worker.clerk import Clerk
 from stoker.worker.command import CommandPen
 from stoker.worker.journal import Journal
 from stoker.worker.limits import FENCED, ORPHANED, STOPPED, Limits
@@ -77,6 +78,9 @@ class Keeper:
         if await self._insist(lambda: desk.register(asdict(mine()))):
             group.start_soon(self._renew, desk, shift)
             group.start_soon(self._enforce, shift, group)
+            clerk = Clerk(self._pen.notices, self._book, desk, self._insist, shift, self._pen.answer)
+            group.start_soon(clerk.answer)
+            group.start_soon(clerk.look)
             await shift.work(desk, self._insist)
         else:
             shift.stop(FENCED)

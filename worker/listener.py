@@ -1,27 +1,34 @@
-"""What the program of a command mode says: its result, and words."""
+"""What the program of a command mode says, a line of JSON each: its result, how far it is, what it asks for; and words."""
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 
 from stoker.sql.payload import PayloadError, decode, encode
 from stoker.worker.capture import Tail
+from stoker.worker.redact import bounded
 
 _CHUNK = 1 << 16
 _HEAD = 1 << 12
+LONGEST_SECONDS = 10 * 366 * 86_400
 
 
 class Listener:
     """What a program says: results on standard output, words on either."""
 
-    def __init__(self, output_limit: int, result_limit: int) -> None:
+    def __init__(self, output_limit: int, result_limit: int, progress: Callable[[float, str], None] = lambda *_: None) -> None:
         self._tail = Tail(output_limit)
         self._errors = Tail(min(output_limit, 4000))
         self._line = bytearray()
         self._result_limit = result_limit
         self.result: str | None = None
         self.complaint: tuple[str, str] | None = None
+        self.snooze: float | None = None
+        self.question: str | None = None
+        self._progress = progress
 
     async def hear(self, descriptor: int, is_output: bool) -> None:
         """Read one stream until its end."""
@@ -78,13 +85,29 @@ class Listener:
             self.complaint = "result not JSON", "result is no JSON that can be read: a number too long, or nested too deep"
             return True
         if not isinstance(said, dict) or "result" not in said:
-            return False
+            return isinstance(said, dict) and self._is_wish(said)
         try:
             self.result = encode(decode(line.decode(), "result")["result"], self._result_limit, "result")
         except (PayloadError, UnicodeDecodeError) as error:
             kind = "result too large" if "above the limit" in str(error) else "result not JSON"
             self.complaint = kind, str(error)
         return True
+
+    def _is_wish(self, said: dict[str, Any]) -> bool:
+        """Whether it is exactly one of the other lines that mean something; anything else is words."""
+        match said:
+            case {"snooze": int() | float() as seconds} if len(said) == 1 and not isinstance(seconds, bool):
+                self.snooze = float(seconds) if 0 <= seconds <= LONGEST_SECONDS else None
+                return self.snooze is not None
+            case {"hold": str(question)} if len(said) == 1 and question:
+                self.question = bounded(question)
+                return True
+            case {"progress": int() | float() as fraction, **more} if not isinstance(fraction, bool) and 0 <= fraction <= 1:
+                text = more.get("text", "")
+                if more.keys() <= {"text"} and isinstance(text, str):
+                    self._progress(float(fraction), text)
+                    return True
+        return False
 
     def label(self, name: str) -> str | None:
         """The word in the result by which the note tallies."""

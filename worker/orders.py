@@ -5,13 +5,14 @@ the handler); it is never logged.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stoker.sql.target import Target
 
 BASE_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME")
 """What every runner gets of the environment; a mode lists what it needs besides."""
+_TIMER_SLACK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class ModeOrders:
     backoff_factor: float = 2.0
     backoff_cap: float = 300.0
     expected_seconds: float | None = None
+    retry_on: tuple[str, ...] = ()
+    fail_on: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     environment: dict[str, str] | None = None
 
     @property
@@ -46,7 +50,7 @@ class ModeOrders:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """One worker's identity, its limits, and where its database is."""
+    """One worker's identity, its limits, and where its database is. ``modes``: all that are configured, with versions."""
 
     worker: str
     fire: int
@@ -66,6 +70,32 @@ class Orders:
     linger: float = 5.0
     output_limit: int = 64 * 1024
     result_limit: int = 1024 * 1024
+    payload_limit: int = 1024 * 1024
+    modes: dict[str, int] = field(default_factory=dict)
+
+    def hello(self, nonce: str) -> dict[str, Any]:
+        """The first line that a runner is told; ``nonce`` marks what it prints."""
+        mode = self.mode
+        timer = None if mode.timeout is None else mode.timeout + self.grace + _TIMER_SLACK_SECONDS
+        return {
+            "nonce": nonce,
+            "handler": mode.handler,
+            "folder": self.folder,
+            "mode": mode.name,
+            "installation": self.installation,
+            "errors": mode.errors,
+            "secret_names": sorted(mode.secrets()),
+            "label": mode.label,
+            "result_limit": self.result_limit,
+            "payload_limit": self.payload_limit,
+            "modes": self.modes,
+            "timer_seconds": timer,
+            "timeout": mode.timeout,
+            "concurrency": mode.concurrency,
+            "retry_on": mode.retry_on,
+            "fail_on": mode.fail_on,
+            "steps": mode.steps,
+        }
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -76,5 +106,6 @@ class Orders:
         """The orders in a line that ``to_json`` made."""
         given: dict[str, Any] = json.loads(line)
         mode: dict[str, Any] = given.pop("mode")
-        mode["command"] = tuple(mode["command"])
+        for name in ("command", "retry_on", "fail_on", "steps"):
+            mode[name] = tuple(mode[name])
         return Orders(mode=ModeOrders(**mode), target=Target(**given.pop("target")), **given)

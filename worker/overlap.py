@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from stoker.worker.calling_off import watch
 from stoker.worker.capture import MixedVoice
 from stoker.worker.limits import TIMEOUT
 from stoker.worker.pieces import UnreadableError
@@ -36,10 +37,9 @@ class OverlappingRunner(Runner):
     ) -> None:
         super().__init__(hello, handler, acks, slate, voice)
         self._timeout: float | None = hello["timeout"]
-        self._slots: int = hello["concurrency"]
         self._turns: deque[_Turn] = deque()
         self._idle = list(range(self._slots))
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], _Turn] = {}
         self._wanted = threading.Event()
 
     def work(self, lines: Iterator[bytes]) -> None:
@@ -49,10 +49,16 @@ class OverlappingRunner(Runner):
 
     async def _work(self, lines: Iterator[bytes]) -> None:
         over = asyncio.Event()
+        watch(asyncio.get_running_loop(), self._called_off)
         threading.Thread(target=self._hear, args=(lines, asyncio.get_running_loop(), over), daemon=True).start()
         await over.wait()
         while self._turns or self._running:
             await asyncio.wait([*self._running])
+
+    def _called_off(self) -> list[asyncio.Task[None]]:
+        """Those that run and are called off: none of them is cancelled before it has begun."""
+        numbers = self._slate.called_off(self._slots)
+        return [attempt for attempt, turn in self._running.items() if turn.number in numbers] if numbers else []
 
     def _hear(self, lines: Iterator[bytes], loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
         """Read the feed, in a thread of its own: those of the loop may all be held by handlers."""
@@ -71,35 +77,37 @@ class OverlappingRunner(Runner):
 
     def _start(self, pair: int) -> None:
         """The next task, in one pair of the page. In a Task of its own, which a handler may cancel late."""
-        attempt = asyncio.create_task(self._attempt(pair, self._turns.popleft()))
-        self._running.add(attempt)
+        turn = self._turns.popleft()
+        attempt = asyncio.create_task(self._attempt(pair, turn))
+        self._running[attempt] = turn
         attempt.add_done_callback(partial(self._go_on, pair))
 
     def _go_on(self, pair: int, attempt: "asyncio.Task[None]") -> None:
-        self._running.remove(attempt)
+        del self._running[attempt]
         if self._turns:
             self._start(pair)
             self._ask_for_more()
             return
         self._idle.append(pair)
         if not self._running:
-            self._send(["end"])
+            self.send(["end"])
             self._disarm()
 
     def _ask_for_more(self) -> None:
         if len(self._turns) < self._slots and not self._wanted.is_set():
             self._wanted.set()
-            self._send(["end"])
+            self.send(["end"])
 
     async def _attempt(self, pair: int, turn: "_Turn") -> None:
         started = time.monotonic_ns()
         if started - self._armed_ns > self.REARM_NS:
             self._arm(started)
         if not self._slate.start(turn.number, started, pair):
-            self._send(["back", turn.number])
+            self.send(["back", turn.number])
             return
         self._voice.speak_for(turn.number)
         task = Task(turn.id, self._mode, turn.payload, turn.attempt, self._installation)
+        task.number = turn.number
         message = await self._try(turn, task)
         if self._is_forked:
             os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
@@ -107,9 +115,9 @@ class OverlappingRunner(Runner):
             self._voice.turn_to(0)
         took = time.monotonic_ns() - started
         if message is not None or took > WORTH_KEEPING_NS:
-            self._send([*(message or ("done", turn.number, None, None)), took / 1e9])
+            self.send([*(message or ("done", turn.number, None, None)), took / 1e9])
         if not self._slate.end(turn.number, took):
-            self._send(["over", turn.number, took / 1e9])
+            self.send(["over", turn.number, took / 1e9])
         self._slate.leave(pair)
 
     async def _try(self, turn: "_Turn", task: Task[Any]) -> list[Any] | None:

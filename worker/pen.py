@@ -13,15 +13,16 @@ from typing import Any
 import anyio
 
 from stoker.hygiene.process import Child, describe_exit, end_strays, end_tree, spawn
-from stoker.worker.book import DONE, FAILED, Book, Claim, Entry
+from stoker.worker.book import FAILED, Book, Claim, Entry
 from stoker.worker.capture import Ear
 from stoker.worker.frames import frames
+from stoker.worker.notices import Notices
 from stoker.worker.orders import Orders
 from stoker.worker.over import Death, Over, sum_up
+from stoker.worker.said import note
 from stoker.worker.slate import Slate, create
 from stoker.worker.wire import Wire
 
-_TIMER_SLACK_SECONDS = 5.0
 _SEEN_SECONDS = 0.05
 
 
@@ -33,6 +34,7 @@ class Pen:
     environment: dict[str, str]
     book: Book
     wake: Callable[[], None]
+    notices: Notices = field(default_factory=Notices)
     starts: int = 0
     ready: bool = False
     broken: str | None = None
@@ -57,41 +59,23 @@ class Pen:
         slate = self._slate = Slate(page)
         ear = self._ear = Ear(nonce, self.orders.output_limit, lambda: _current(slate))
         wire = self._wire = Wire(self._note, ear.hear)
-        feed, messages, output = wire.open()
-        wire.greet((json.dumps(self._hello(nonce)) + "\n").encode())
+        feed, messages, output, answers = wire.open()
+        wire.greet((json.dumps(self.orders.hello(nonce)) + "\n").encode())
         try:
             self._child = spawn(
-                [sys.executable, "-P", "-m", "stoker.worker.runner", str(feed), str(messages), str(page)],
+                [sys.executable, "-P", "-m", "stoker.worker.runner", *map(str, (feed, messages, page, answers))],
                 env=self.environment,
                 cwd=self.orders.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(feed, messages, page),
+                pass_fds=(feed, messages, page, answers),
                 die_with_parent=True,
             )
         finally:
-            for descriptor in (page, feed, messages, output):
+            for descriptor in (page, feed, messages, output, answers):
                 os.close(descriptor)
         self.starts += 1
-
-    def _hello(self, nonce: str) -> dict[str, Any]:
-        mode = self.orders.mode
-        timer = None if mode.timeout is None else mode.timeout + self.orders.grace + _TIMER_SLACK_SECONDS
-        return {
-            "nonce": nonce,
-            "handler": mode.handler,
-            "folder": self.orders.folder,
-            "mode": mode.name,
-            "installation": self.orders.installation,
-            "errors": mode.errors,
-            "secret_names": sorted(mode.secrets()),
-            "label": mode.label,
-            "result_limit": self.orders.result_limit,
-            "timer_seconds": timer,
-            "timeout": mode.timeout,
-            "concurrency": mode.concurrency,
-        }
 
     async def attend(self) -> None:
         """Hear one runner until it is gone, and everything under it."""
@@ -118,6 +102,16 @@ class Pen:
             for frame in frames(claim):
                 if wire is not None:
                     await wire.write(frame, lambda: not self.dead and self.starts == runner)
+
+    async def answer(self, runner: int, line: bytes) -> None:
+        """Answer a question of one runner; when it is gone, nobody is answered."""
+        if self._wire is not None and self.starts == runner:
+            await self._wire.answer(line, lambda: not self.dead and self.starts == runner)
+
+    def call_off(self, claim: Claim, place: int) -> bool:
+        """Tell the runner that a task it was fed is called off; False when it does not run."""
+        slate, pairs = self._slate, self.orders.mode.concurrency
+        return slate is not None and slate.call_off(claim.base + place, pairs)
 
     def harvest(self) -> Over:
         """Note in the book what the runner has finished, with times and output.
@@ -246,13 +240,11 @@ class Pen:
     def _note(self, message: list[Any]) -> None:
         """Take what the runner says. Who waits is woken when there is something to do now, not for every task."""
         match message:
-            case ["done", int(number), result, label, seconds]:
+            case ["done" | "failed" | "ended", int(number), *_]:
                 if entry := self._entry(number):
-                    entry.said, entry.result, entry.label, entry.seconds = DONE, result, label, seconds
-            case ["failed", int(number), kind, text, permanent, seconds]:
-                if entry := self._entry(number):
-                    entry.said, entry.error_kind, entry.error, entry.seconds = FAILED, kind, text, seconds
-                    entry.is_permanent = permanent
+                    note(entry, message)
+            case ["steps" | "step" | "progress", int(number), *_]:
+                self.notices.hear(message, self.book.find(number), self.starts)
             case ["over", int(number), float(seconds)]:
                 self._heard.append((number, seconds))
                 if self.book.open - len(self._heard) < 2 * self.orders.mode.concurrency:

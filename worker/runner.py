@@ -1,11 +1,12 @@
 """The runner: a process that imports the user's handler and nothing of the database, and runs the tasks it is fed.
 
-    python -P -m stoker.worker.runner FEED ACKS SLATE
+    python -P -m stoker.worker.runner FEED ACKS SLATE ANSWERS
 
-FEED and ACKS are pipes with a JSON line a message; SLATE is the shared page. It says on the slate which task it starts
+FEED, ACKS and ANSWERS are pipes with a JSON line a message; SLATE is the shared page. It says on the slate which task it starts
 before it starts it. It arms a timer of its own, so that it ends even if the keeper cannot end it.
 """
 
+import _thread
 import contextlib
 import gc
 import importlib
@@ -19,20 +20,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stoker.worker.capture import MixedVoice, Voice
+from stoker.worker.errors import kind_of, names_of, place_of, text_of, traceback_of
 from stoker.worker.pieces import UnreadableError, cut, read_one, salvage
-from stoker.worker.redact import bounded, stored
+from stoker.worker.redact import stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
 WORTH_KEEPING_NS = 100_000_000
 _CHUNK = 1 << 20
-_KIND_LIMIT = 100
 _AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
 
 
 def main() -> None:
     """Run until the feed ends."""
-    feed, acks, page = (int(argument) for argument in sys.argv[1:4])
+    feed, acks, page, answers = (int(argument) for argument in sys.argv[1:5])
     lines = _lines(feed)
     hello = json.loads(next(lines))
     voice = Voice(hello["nonce"]) if hello["concurrency"] == 1 else MixedVoice(hello["nonce"])
@@ -42,16 +43,22 @@ def main() -> None:
         if hello["concurrency"] > 1 and not _is_async(handler):
             raise TypeError(f"concurrency = {hello['concurrency']} needs an async handler, and {hello['handler']} is not")
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
-        send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'], None, _secrets(hello))}"])
+        send(acks, ["broken", f"{kind_of(error)}: {stored(text_of(error), hello['errors'], None, _secrets(hello))}"])
         return
     send(acks, ["ready"])
     gc.freeze()
-    _made(hello, handler, acks, Slate(page), voice).work(lines)
+    runner = Task.runner = _made(hello, handler, acks, Slate(page), voice)
+    runner.answers = answers
+    runner.work(lines)
 
 
 def _made(hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: Voice) -> "Runner":
     if not isinstance(voice, MixedVoice):
-        return Runner(hello, _synchronous(handler) if _is_async(handler) else handler, acks, slate, voice)
+        if _is_async(handler):
+            from stoker.worker.calling_off import synchronous
+
+            handler = synchronous(handler, slate, voice)
+        return Runner(hello, handler, acks, slate, voice)
     from stoker.worker.overlap import OverlappingRunner
 
     return OverlappingRunner(hello, handler, acks, slate, voice)
@@ -70,25 +77,45 @@ class Runner:
 
     REARM_NS = 1_000_000_000
 
+    answers: int
+    line: Any = None
+
     def __init__(
         self, hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: Voice
     ) -> None:
+        self.steps = tuple[str, ...](hello["steps"])
         self._mode: str = hello["mode"]
         self._installation: str = hello["installation"]
         self._errors: str = hello["errors"]
+        self._modes: dict[str, int] = hello["modes"]
+        self._payload_limit: int = hello["payload_limit"]
+        self._retry_on, self._fail_on = frozenset[str](hello["retry_on"]), frozenset[str](hello["fail_on"])
         self._secrets = _secrets(hello)
         self._label: str = hello["label"]
         self._result_limit: int = hello["result_limit"]
         self._timer_seconds: float | None = hello["timer_seconds"]
+        self._slots: int = hello["concurrency"]
         self._handler = handler
-        self._acks = acks
+        self.acks = acks
         self._slate = slate
         self._voice = voice
+        self._sending = _thread.allocate_lock()
         self._armed_ns = 0
         self._busy_ns = 0
         self._cut: tuple[bytes, list[str]] = b"", []
         self._is_forked = False
         os.register_at_fork(after_in_child=self._note_fork)
+
+    @property
+    def current(self) -> int:
+        """The number of the task that runs."""
+        return self._voice.number
+
+    def is_called_off(self, task: Task[Any]) -> bool:
+        """Whether somebody wants ``task`` called off."""
+        from stoker.worker.steps import number_of
+
+        return number_of(task) in self._slate.called_off(self._slots)
 
     def work(self, lines: Iterator[bytes]) -> None:
         """Run the tasks of every frame."""
@@ -101,7 +128,7 @@ class Runner:
             self._run(number, turns, line)
             last = number + len(payloads) - 1
             self._slate.finish(last, self._busy_ns)
-            self._send(["end"])
+            self.send(["end"])
             self._disarm()
 
     def _run(self, first: int, turns: Iterable[tuple[int, tuple[tuple[int, int], Any]]], line: bytes) -> None:
@@ -114,7 +141,7 @@ class Runner:
                 self._arm(started)
             voice.number = number
             if not slate.start(number, started):
-                self._send(["back", number])
+                self.send(["back", number])
                 continue
             try:
                 if payload.__class__ is UnreadableError:
@@ -129,7 +156,7 @@ class Runner:
             took = ended - started
             self._busy_ns += took
             if message is not None or took > WORTH_KEEPING_NS:
-                self._send([*(message or ("done", number, None, None)), took / 1e9])
+                self.send([*(message or ("done", number, None, None)), took / 1e9])
                 ended = clock()
             if voice.has_spoken:
                 voice.end_task()
@@ -146,12 +173,17 @@ class Runner:
     def _note_fork(self) -> None:
         self._is_forked = True
 
-    def _send(self, message: list[Any]) -> None:
-        send(self._acks, message)
+    def send(self, message: list[Any]) -> None:
+        """Tell the keeper; threads do not write into each other's messages."""
+        with self._sending:
+            send(self.acks, message)
 
     def _done(self, number: int, result: Any) -> list[Any]:
         from stoker.sql.payload import PayloadError, encode
 
+        outcomes = sys.modules.get("stoker.worker.outcomes")
+        if outcomes and isinstance(result, outcomes.Outcome):
+            return self._ended(number, result)
         try:
             text = encode(result, self._result_limit, "result")
         except PayloadError as error:
@@ -161,8 +193,28 @@ class Runner:
         return ["done", number, text, str(label)[:63] if label is not None else None]
 
     def _failed(self, number: int, error: BaseException, payload: Any) -> list[Any]:
-        text = _traceback(error) if self._errors == "full" else f"{_text(error)}{_place(error)}"
-        return ["failed", number, _kind(error), stored(text, self._errors, payload, self._secrets), False]
+        text = traceback_of(error) if self._errors == "full" else f"{text_of(error)}{place_of(error)}"
+        text = stored(text, self._errors, payload, self._secrets)
+        names = names_of(error) if self._retry_on or self._fail_on else ()
+        if self._fail_on.isdisjoint(names) and not self._retry_on.isdisjoint(names):
+            return ["ended", number, {"said": "failed", "error_kind": kind_of(error), "error": text, "is_retriable": True}]
+        return ["failed", number, kind_of(error), text, not self._fail_on.isdisjoint(names)]
+
+    def _ended(self, number: int, outcome: Any) -> list[Any]:
+        """What the handler says became of the attempt."""
+        if not hasattr(outcome, "then"):
+            facts = outcome.facts()
+            if facts["said"] != "held" and facts.get("error"):
+                facts["error"] = stored(facts["error"], self._errors, None, self._secrets)
+            return ["ended", number, facts]
+        try:
+            rows = [one.row(self._modes, self._payload_limit) for one in outcome.then]
+        except ValueError as error:
+            return ["failed", number, "follow-up refused", str(error), True]
+        message = ["done", number, None, None] if outcome.result is None else self._done(number, outcome.result)
+        if message[0] == "failed" or not rows:
+            return message
+        return ["ended", number, {"said": "done", "result": message[2], "label": message[3], "then": rows}]
 
     def _arm(self, now_ns: int) -> None:
         """A frozen keeper must not leave this running: the alarm's default action ends the process, also in C code."""
@@ -208,46 +260,9 @@ def _is_async(handler: Any) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
-def _synchronous(handler: Callable[[Task[Any]], Any]) -> Callable[[Task[Any]], Any]:
-    import asyncio
-
-    runner = asyncio.Runner()
-    return lambda task: runner.run(handler(task))
-
-
 def _secrets(hello: dict[str, Any]) -> dict[str, str]:
     """What of the environment the mode lists itself."""
     return {name: os.environ[name] for name in hello["secret_names"] if name in os.environ}
-
-
-def _kind(error: BaseException) -> str:
-    """The error's class, fit to be stored whatever it calls itself."""
-    return bounded(type(error).__qualname__, _KIND_LIMIT)
-
-
-def _text(error: BaseException) -> str:
-    """The error's own words; an exception class may fail to give them."""
-    try:
-        return str(error)
-    except BaseException:  # noqa: BLE001 - whatever goes wrong there, the attempt failed for the error at hand
-        return "(its text cannot be read)"
-
-
-def _traceback(error: BaseException) -> str:
-    import traceback
-
-    try:
-        return "".join(traceback.format_exception(error)).strip()[-4000:]
-    except BaseException:  # noqa: BLE001 - as above
-        return _text(error)
-
-
-def _place(error: BaseException) -> str:
-    """Where the handler raised, as `` (jobs.py:12)``; empty when it is not known."""
-    import traceback
-
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:

@@ -25,6 +25,8 @@ from stoker.worker.slate import MOST_AT_A_TIME
 MODE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _HANDLER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+LONGEST_STEP = 200
 _RENEWALS_PER_LEASE = 3
 _ROUNDING = 1 - 1e-9
 
@@ -46,6 +48,18 @@ def _names_a_program(command: tuple[str, ...]) -> tuple[str, ...]:
 def _names_variables(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(_VARIABLE.fullmatch(name) for name in names):
         raise ValueError('must list names of environment variables, without values: ["API_TOKEN"]')
+    return names
+
+
+def _names_classes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(_CLASS.fullmatch(name) for name in names):
+        raise ValueError('must list classes of exceptions, bare or dotted: ["TimeoutError", "requests.ConnectionError"]')
+    return names
+
+
+def _names_steps(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(0 < len(name) <= LONGEST_STEP and "\0" not in name for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"must list different names of 1 to {LONGEST_STEP} characters, in the order they are done")
     return names
 
 
@@ -86,6 +100,9 @@ class ModeSettings(Section):
     backoff_base_seconds: Duration = 2.0
     backoff_factor: AtLeastOne = 2.0
     backoff_cap_seconds: Duration = 300.0
+    retry_on: Annotated[Texts, checked(_names_classes)] = ()
+    fail_on: Annotated[Texts, checked(_names_classes)] = ()
+    steps: Annotated[Texts, checked(_names_steps)] = ()
     task_cap: CountOrNone = None
     wall_clock_seconds: LastingDurationOrNone = None
     label: str = ""
@@ -99,3 +116,5 @@ class ModeSettings(Section):
         if self.concurrency > 1 and (self.command or self.side_effect):
             what = "a side effect is done one at a time" if self.side_effect else "a program is run one at a time a worker"
             raise ValueError(f"concurrency = {self.concurrency} needs an async handler: {what}")
+        if self.command and (given := next((n for n in ("retry_on", "fail_on", "steps") if getattr(self, n)), "")):
+            raise ValueError(f"{given} is for a handler; a program says what happened by its exit status")

@@ -10,15 +10,16 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from stoker.worker.book import BACK, FAILED, Book, Claim
+from stoker.worker.book import BACK, DONE, Book, Claim
 from stoker.worker.command import CommandPen
-from stoker.worker.desk import Answer, Desk, Settlement, Want, new_want, settlement
+from stoker.worker.desk import Answer, Desk, Want, new_want
 from stoker.worker.journal import Journal
 from stoker.worker.limits import BROKEN, CAP, EMPTY, FENCED, RESPAWNS, Limits
 from stoker.worker.orders import Orders
 from stoker.worker.over import Over
 from stoker.worker.pace import Pace
 from stoker.worker.pen import Pen
+from stoker.worker.settlement import Settlement, settlement
 from stoker.worker.verdict import charge, judge
 
 TICK_SECONDS = 0.1
@@ -72,6 +73,8 @@ class Shift:
         self._tally: Counter[str] = Counter()
         self._dry_until = 0.0
         self._version = orders.mode.version
+        self._called_off: set[int] = set()
+        self._wants_back = False
 
     async def work(self, desk: Desk, insist: Insist) -> None:
         """Work until there is a reason to leave; what is still held then is for ``hand_over``."""
@@ -82,6 +85,7 @@ class Shift:
             if self._limits.reason and (self._pen.dead or not self._pen.exists):
                 return
             self._count(self._pen.harvest())
+            self._see_who_is_called_off()
             self._give_back()
             settlements, want = self._due(), self._want()
             if settlements or want:
@@ -104,6 +108,15 @@ class Shift:
         """Claim no more."""
         self._limits.stop(reason, time.monotonic())
         self._bell.ring()
+
+    def call_off(self, tasks: list[int]) -> None:
+        """Somebody wants these tasks called off."""
+        self._called_off.update(tasks)
+        self._bell.ring()
+
+    def fence(self) -> None:
+        """What is held here is another's by now."""
+        self.stop(FENCED)
 
     def _look_after_runner(self) -> None:
         """Bury a dead runner, and start another if that is still allowed."""
@@ -132,9 +145,9 @@ class Shift:
         self.killed_for = ""
 
     def _count(self, over: Over) -> None:
-        """Tasks that are over: judge the failed ones, and learn from all."""
+        """Tasks that are over: judge those that are not done, and learn from all."""
         for entry in over.entries:
-            if entry.verdict == FAILED:
+            if entry.verdict != DONE:
                 judge(entry, self._mode)
         self.handled += over.tasks
         self._pace.learn(over.tasks, over.seconds)
@@ -152,9 +165,24 @@ class Shift:
         waited = claim.is_fed and now - claim.touched_at > _SETTLE_WITHIN_SECONDS
         return claim.is_over or (waited and claim.has_over)
 
+    def _see_who_is_called_off(self) -> None:
+        """What runs is told; what is not fed goes back to the queue, which drops it; so does what is fed and not started."""
+        self._wants_back = False
+        for task in list(self._called_off):
+            found = self._book.locate(task)
+            if found is None or not found[0].is_open(found[1]):
+                self._called_off.discard(task)
+                continue
+            claim, place = found
+            claim.entry(place).is_called_off = True
+            if not claim.is_fed:
+                claim.give_back(place)
+            elif not self._pen.call_off(claim, place):
+                self._wants_back = True
+
     def _give_back(self) -> None:
         """Nothing waits here for a long task while others may be idle: what stands behind one goes back to the queue."""
-        if self._pen.stuck() < _STUCK_SECONDS:
+        if self._pen.stuck() < _STUCK_SECONDS and not self._wants_back:
             return
         unfed = [(claim, place) for claim in self._book.claims if not claim.is_fed for place in range(claim.size)]
         for claim, place in (*self._pen.take_back(), *unfed):

@@ -4,7 +4,8 @@ Words of 64 bits. Six stand first: how many tasks are finished, the nanoseconds 
 the tasks that the keeper has taken back, how many were told of as ended, and how many of those the keeper has read. Then
 come pairs, one for each task that may run at a time: its number, and when it was started (monotonic nanoseconds, which
 both processes share). Tasks are numbered from 1 in the order they are fed; a pair whose number is finished is idle. A
-second page is a ring of those told of as ended, where they end in any order: the number, and the nanoseconds.
+second page is a ring of those told of as ended, where they end in any order: the number, and the nanoseconds. A third
+says of each pair which task in it is called off.
 What is more than a plain success goes through the pipe before the task is counted as finished.
 """
 
@@ -14,7 +15,8 @@ import os
 _FINISHED, _BUSY, _TAKEN_FROM, _TAKEN_TO, _ENDED, _READ, _PAIRS = 0, 1, 2, 3, 4, 5, 6
 _RING = mmap.PAGESIZE // 8
 _RING_TASKS = _RING // 2
-SIZE = 2 * mmap.PAGESIZE
+_CALLED_OFF = 2 * _RING
+SIZE = 3 * mmap.PAGESIZE
 MOST_AT_A_TIME = 250
 
 
@@ -89,6 +91,18 @@ class Slate:
         """Take back the tasks from ``first`` to ``last``: none of them may start."""
         self._words[_TAKEN_FROM] = first
         self._words[_TAKEN_TO] = last
+
+    def call_off(self, number: int, pairs: int = 1) -> bool:
+        """Say that somebody wants task ``number`` called off; False when it does not run."""
+        for pair in range(pairs):
+            if self._words[_PAIRS + 2 * pair] == number > self._words[_FINISHED]:
+                self._words[_CALLED_OFF + pair] = number
+                return True
+        return False
+
+    def called_off(self, pairs: int = 1) -> list[int]:
+        """The tasks that were called off while they ran; of one that is over it may still stand here."""
+        return [number for number in self._words[_CALLED_OFF : _CALLED_OFF + pairs] if number]
 
     @property
     def busy_seconds(self) -> float:

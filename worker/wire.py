@@ -1,4 +1,4 @@
-"""The pipes between a keeper and its runner: frames go in, messages come out, and so does what the handler prints."""
+"""The pipes between a keeper and its runner: frames and answers go in, messages come out, and so does what is printed."""
 
 import contextlib
 import json
@@ -21,32 +21,30 @@ class Wire:
     _feed: int = -1
     _messages: int = -1
     _output: int = -1
+    _answers: int = -1
     _rest: bytes = b""
 
-    def open(self) -> tuple[int, int, int]:
-        """The runner's ends, for feed, messages and output; the caller closes them."""
+    def open(self) -> tuple[int, int, int, int]:
+        """The runner's ends, for feed, messages, output and answers; the caller closes them."""
         feed, self._feed = os.pipe()
         self._messages, messages = os.pipe()
         self._output, output = os.pipe()
-        for descriptor in (self._feed, self._messages, self._output):
+        answers, self._answers = os.pipe()
+        for descriptor in (self._feed, self._messages, self._output, self._answers):
             os.set_blocking(descriptor, False)
-        return feed, messages, output
+        return feed, messages, output, answers
 
     def greet(self, data: bytes) -> None:
         """Write the first line, which an empty pipe has room for."""
         os.write(self._feed, data)
 
     async def write(self, data: bytes, is_wanted: Callable[[], bool]) -> None:
-        """Write all of ``data``; waits while the pipe is full, gives up when nobody wants it any more."""
-        view = memoryview(data)
-        while view and self._feed >= 0 and is_wanted():
-            try:
-                view = view[os.write(self._feed, view) :]
-            except BlockingIOError:
-                with anyio.move_on_after(0.1):
-                    await anyio.wait_writable(self._feed)
-            except BrokenPipeError:
-                return
+        """Feed all of ``data``; waits while the pipe is full, gives up when nobody wants it any more."""
+        await _write(lambda: self._feed, data, is_wanted)
+
+    async def answer(self, data: bytes, is_wanted: Callable[[], bool]) -> None:
+        """Answer with all of ``data``, likewise."""
+        await _write(lambda: self._answers, data, is_wanted)
 
     async def listen(self) -> None:
         """Hear everything until it is cancelled or both pipes have ended."""
@@ -79,16 +77,28 @@ class Wire:
     def close(self) -> None:
         """Let the pipes go."""
         self.hang_up()
-        for descriptor in (self._messages, self._output):
+        for descriptor in (self._messages, self._output, self._answers):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._messages = self._output = -1
+        self._messages = self._output = self._answers = -1
 
     def _hear_messages(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError):
                 self.message(json.loads(line))
+
+
+async def _write(where: Callable[[], int], data: bytes, is_wanted: Callable[[], bool]) -> None:
+    view = memoryview(data)
+    while view and where() >= 0 and is_wanted():
+        try:
+            view = view[os.write(where(), view) :]
+        except BlockingIOError:
+            with anyio.move_on_after(0.1):
+                await anyio.wait_writable(where())
+        except BrokenPipeError:
+            return
 
 
 def _read(descriptor: int) -> bytes | None:

@@ -20,10 +20,11 @@ with over as (
     select mine.token, mine.fire, mine.worker, mine.dead_by, e.*, t.mode, t.version, t.priority, t.expires_at, t.lane_key,
            (select r from stoker.cancel_requests r where r.id = e.id) as request
     from mine, json_to_recordset(:ended::json) as e (id bigint, attempt integer, verdict text, error_kind text,
-                                                     error text, seconds real, delay double precision)
+                                                     error text, seconds real, delay double precision,
+                                                     until timestamptz)
     join stoker.tasks t using (id)
 ), bad as (
-    select token, fire, worker, dead_by, id, attempt, error_kind, error, seconds, delay, mode, version, priority, expires_at,
+    select token, fire, worker, dead_by, id, attempt, error_kind, error, seconds, delay, until, mode, version, priority, expires_at,
            lane_key, (request).actor, (request).reason, attempt - (verdict in ('snooze', 'held'))::integer as spent,
            case when (request).id is not null and verdict in ('retry', 'snooze', 'held') then 'cancelled'
                 else verdict end as verdict
@@ -36,7 +37,7 @@ with over as (
     select id, attempt, fire, error_kind, error from bad where verdict = 'failed'
 ), again as (
     insert into stoker.later (mode, version, priority, lo, hi, attempts, available_at, expires_at, lane_key)
-    select mode, version, priority, id, id, spent, now() + make_interval(secs => delay), expires_at, lane_key
+    select mode, version, priority, id, id, spent, coalesce(until, now() + make_interval(secs => delay)), expires_at, lane_key
     from bad where verdict in ('retry', 'snooze')
 ), puzzling as (
     insert into stoker.unknown (id, attempts, fire, worker, token, dead_by, error_kind)
@@ -60,7 +61,7 @@ with over as (
     group by mode, version, priority, attempts, expires_at, lane_key, tableoid, island
 ), off as (
     insert into stoker.cancelled (id, attempts, fire, actor, reason)
-    select id, attempt, fire, actor, reason from bad where verdict = 'cancelled'
+    select id, attempt, fire, coalesce(actor, 'worker'), coalesce(reason, error) from bad where verdict = 'cancelled'
     union all select id, attempts, fire, actor, reason from given where actor is not null
     returning id
 ), answered as (

@@ -14,8 +14,9 @@ from tests.sql.proxy import REPLY, REQUEST, Proxy, proxied
 from stoker.sql.database import CommitUnknownError, Database
 from stoker.sql.target import Target
 from stoker.worker.book import RETRY, Claim
-from stoker.worker.desk import Answer, Desk, Settlement, Want, settlement
+from stoker.worker.desk import Answer, Desk, Want
 from stoker.worker.pace import BEFORE_ALL
+from stoker.worker.settlement import Settlement, settlement
 
 Connection = psycopg.Connection[Any]
 BOTH = pytest.mark.parametrize("lost", [REQUEST, REPLY])

@@ -17,8 +17,9 @@ from tests.sql.oracle import Counts, check
 from stoker.hygiene.sweep import sweep
 from stoker.sql.database import Database
 from stoker.sql.enqueue import NewTask, enqueue, enqueue_async, enqueue_many
-from stoker.worker.desk import Desk, Settlement, Want, settlement
+from stoker.worker.desk import Desk, Want
 from stoker.worker.pace import BEFORE_ALL
+from stoker.worker.settlement import Settlement, settlement
 
 Connection = psycopg.Connection[Any]
 Put = Callable[[Connection, NewTask], int]

@@ -134,3 +134,11 @@ def test_a_chunk_gives_back_each_payloads_own_text(payloads: list[object]) -> No
     """A program gets its payload as it was enqueued, byte for byte."""
     texts = [json.dumps(payload, indent=1) for payload in payloads]
     assert list(Chunk(len(texts), ",".join(texts)).texts()) == texts
+
+
+def test_a_task_is_located_by_its_id() -> None:
+    """Among the spans of every claim, whether they are fed or not."""
+    book = Book()
+    book.claims.extend(Claim(f"t{lo}", [(lo, lo + 1, 0), (lo + 50, lo + 52, 1)], [], started=True) for lo in (10, 20))
+    found = [book.locate(task) for task in (10, 61, 72, 12, 63)]
+    assert [f and (f[0].token, f[1]) for f in found] == [("t10", 0), ("t10", 3), ("t20", 4), None, None]

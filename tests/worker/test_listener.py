@@ -49,7 +49,26 @@ def test_a_result_that_cannot_be_kept_is_said_to_be_one(words: bytes, kind: str)
 
 def test_the_last_result_stands_and_other_lines_are_words() -> None:
     """JSON lines without a result, and broken ones, are kept for the logs."""
-    listener = heard(b'hello\n{"result": 1}\n{"progress": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
+    listener = heard(b'hello\n{"result": 1}\n{"percent": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
     assert listener.result == '{"s":"new"}'
     assert listener.label("s") == "new"
-    assert listener.text() == 'hello\n{"progress": 0.5}\n{"result": oops\n'
+    assert listener.text() == 'hello\n{"percent": 0.5}\n{"result": oops\n'
+
+
+def test_a_program_asks_for_a_snooze_or_for_a_person() -> None:
+    """One key, and of the right kind; else it is words."""
+    listener = heard(b'{"snooze": 2.5}\n{"hold": "which?"}\n')
+    assert (listener.snooze, listener.question, listener.text()) == (2.5, "which?", None)
+    words = b'{"snooze": -1}\n{"snooze": true}\n{"hold": ""}\n{"hold": "x", "level": 1}\n{"progress": 1.5}\n'
+    listener = heard(words)
+    assert (listener.snooze, listener.question, listener.text()) == (None, None, words.decode())
+
+
+def test_a_program_says_how_far_it_is() -> None:
+    """With or without words."""
+    said: list[tuple[float, str]] = []
+    listener = Listener(200, 100, lambda fraction, text: said.append((fraction, text)))
+    listener._take_line(b'{"progress": 0.4, "text": "nearly"}\n')
+    listener._take_line(b'{"progress": 1}\n')
+    assert said == [(0.4, "nearly"), (1.0, "")]
+    assert listener.text() is None

@@ -7,9 +7,9 @@ import pytest
 from stoker.sql.target import Target
 from stoker.worker.book import Book, Chunk, Claim
 from stoker.worker.capture import Ear
-from stoker.worker.desk import settlement
 from stoker.worker.orders import ModeOrders, Orders
 from stoker.worker.pen import Pen
+from stoker.worker.settlement import settlement
 from stoker.worker.slate import Slate, create
 from stoker.worker.wire import Wire
 

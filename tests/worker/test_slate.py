@@ -69,3 +69,19 @@ def test_the_pairs_and_the_ring_do_not_meet() -> None:
     assert runner.start(7, 70, pair=MOST_AT_A_TIME - 1)
     assert runner.end(3, 30)
     assert (keeper.running(MOST_AT_A_TIME), keeper.read_ended()) == ([(7, 70)], [(3, 3e-8)])
+
+
+def test_a_task_that_runs_can_be_called_off_and_no_other() -> None:
+    """What is over, or has not begun, is not marked; a mark is never that of the next in its place."""
+    runner, keeper = pair()
+    runner.start(1, 10)
+    runner.start(2, 10, pair=1)
+    assert not keeper.call_off(3, 2)
+    assert keeper.call_off(2, 2)
+    assert runner.called_off(2) == [2]
+    runner.finish(1, 5)
+    assert not keeper.call_off(1, 2)
+    runner.start(3, 10, pair=1)
+    assert 3 not in runner.called_off(2)
+    runner.start(9, 1, pair=MOST_AT_A_TIME - 1)
+    assert keeper.call_off(9, MOST_AT_A_TIME)
