@@ -18,6 +18,7 @@ from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.barrier import FENCED, Barrier
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.decide import Plan, decide
+from stoker.orchestrator.door import tell_modes
 from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
@@ -88,6 +89,7 @@ class Fire:
             code_version=code_version(config),
             gate=_gate(self._environ),
         )
+        tell_modes(self._database, config)
         return admit(self._database, request)
 
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:

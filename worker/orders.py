@@ -20,6 +20,7 @@ class ModeOrders:
 
     name: str
     handler: str = ""
+    model: str = ""
     command: tuple[str, ...] = ()
     version: int = 1
     max_attempts: int = 5

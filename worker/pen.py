@@ -81,6 +81,7 @@ class Pen:
         return {
             "nonce": nonce,
             "handler": mode.handler,
+            "model": mode.model,
             "folder": self.orders.folder,
             "mode": mode.name,
             "installation": self.orders.installation,

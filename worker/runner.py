@@ -27,6 +27,7 @@ from stoker.worker.task import Task
 WORTH_KEEPING_NS = 100_000_000
 _CHUNK = 1 << 20
 _KIND_LIMIT = 100
+_WORDS_LIMIT = 2000
 _AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
 
 
@@ -41,6 +42,10 @@ def main() -> None:
         handler = _find(hello["handler"], hello["folder"])
         if hello["concurrency"] > 1 and not _is_async(handler):
             raise TypeError(f"concurrency = {hello['concurrency']} needs an async handler, and {hello['handler']} is not")
+        if hello.get("model"):
+            from stoker.worker.fit import fitted
+
+            handler = fitted(handler, hello["model"], hello["folder"], is_async=_is_async(handler))
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
         send(acks, ["broken", f"{_kind(error)}: {stored(_text(error), hello['errors'], None, _secrets(hello))}"])
         return
@@ -161,6 +166,8 @@ class Runner:
         return ["done", number, text, str(label)[:63] if label is not None else None]
 
     def _failed(self, number: int, error: BaseException, payload: Any) -> list[Any]:
+        if isinstance(error, UnreadableError):
+            return ["failed", number, "payload not valid", bounded(str(error), _WORDS_LIMIT), True]
         text = _traceback(error) if self._errors == "full" else f"{_text(error)}{_place(error)}"
         return ["failed", number, _kind(error), stored(text, self._errors, payload, self._secrets), False]
 
