@@ -29,7 +29,7 @@ def migrate(
 
     stoker migrate --sql        what would be run
     """
-    from stoker.orchestrator.door import tell_modes
+    from stoker.orchestrator.tell import tell_modes
     from stoker.sql.database import connect
     from stoker.sql.migrate import migrate as apply
     from stoker.sql.migrate import preview, version

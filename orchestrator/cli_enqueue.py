@@ -124,7 +124,8 @@ class _Asked:
 
 
 def _put(session: Session, asked: _Asked, *, allow_unknown: bool) -> "Enqueued":
-    from stoker.orchestrator.door import door_of, tell_modes
+    from stoker.orchestrator.door import door_of
+    from stoker.orchestrator.tell import tell_modes
 
     config = session.config
     if asked.mode is not None and not allow_unknown:

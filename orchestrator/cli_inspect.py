@@ -58,6 +58,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
+    from stoker.orchestrator.snapshot import unserved, why_unserved
+
     session: Session = context.obj
     database = session.database
     modes: dict[str, dict[str, int]] = {}
@@ -71,12 +73,17 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     note = database.run("find_note", fire=None)
     names = ("ready", "not_due", "in_progress", "unknown")
     queue = [{"mode": mode, **{name: counts.get(name, 0) for name in names}} for mode, counts in sorted(modes.items())]
+    missed = unserved(database, session.config)
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
-        say_json({"queue": queue, "active_fires": active, "last_note": last})
+        known = {name: mode.version for name, mode in session.config.modes.items()}
+        waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
+        say_json({"queue": queue, "active_fires": active, "last_note": last, "unserved": waits})
         return
     rows = [(*one.values(), "" if one["mode"] in session.config.modes else "not configured here") for one in queue]
     say_table(("mode", "ready", "not due", "in progress", "unknown", ""), rows)
+    for one in missed:
+        say(why_unserved(*one, session.config))
     for fire in active:
         ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")

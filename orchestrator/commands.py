@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from stoker.orchestrator import cli_database, cli_enqueue, cli_fire, cli_inspect, cli_queue
+from stoker.orchestrator import cli_database, cli_enqueue, cli_fire, cli_import, cli_inspect, cli_queue
 from stoker.orchestrator.session import Session
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def stoker(
 
 
 cli_enqueue.add_to(app)
+cli_import.add_to(app)
 cli_queue.add_to(app)
 cli_fire.add_to(app)
 cli_inspect.add_to(app)

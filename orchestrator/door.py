@@ -8,13 +8,9 @@ import os
 from pathlib import Path
 
 from stoker.orchestrator.config import Config, load
-from stoker.sql.database import Database, StatementError
 from stoker.sql.enqueue import Door
 from stoker.sql.models import find_model
 from stoker.sql.new_task import EnqueueError
-
-_NO_RIGHT = "42501"
-_INTEGER_MAX = 2**31 - 1
 
 
 def load_door(path: Path | None = None) -> Door:
@@ -38,17 +34,3 @@ def door_of(config: Config, *, only: str | None = None, allow_unknown: bool = Fa
         config.queue.span_length,
         models,
     )
-
-
-def tell_modes(database: Database, config: Config) -> None:
-    """Let the database know what is configured, for ``stoker.enqueue``; a role that may not write it leaves it as it is."""
-    parameters = {
-        "modes": list(config.modes),
-        "versions": [mode.version for mode in config.modes.values()],
-        "payload_limit": min(config.queue.payload_limit_bytes, _INTEGER_MAX),
-    }
-    try:
-        database.run("see_modes", **parameters)
-    except StatementError as error:
-        if error.sqlstate != _NO_RIGHT:
-            raise

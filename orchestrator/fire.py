@@ -18,11 +18,11 @@ from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.barrier import FENCED, Barrier
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.decide import Plan, decide
-from stoker.orchestrator.door import tell_modes
 from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
 from stoker.orchestrator.progress import Progress
+from stoker.orchestrator.tell import tell_modes
 from stoker.sql.database import Database
 from stoker.worker.orders import Orders
 

@@ -26,8 +26,8 @@ from stoker.sql.payload import PayloadError, encode, encode_many
 from stoker.sql.query import load
 
 __all__ = [
-    "DEFAULT_PAYLOAD_LIMIT", "DEFAULT_SPAN_LENGTH", "Door", "EnqueueError", "Enqueued", "NewTask", "enqueue", "enqueue_async",
-    "enqueue_many", "parse_time", "read_lines",
+    "DEFAULT_PAYLOAD_LIMIT", "DEFAULT_SPAN_LENGTH", "Door", "EnqueueError", "Enqueued", "NewTask", "check_task", "enqueue",
+    "enqueue_async", "enqueue_many", "parse_time", "read_lines",
 ]  # fmt: skip
 
 _PART = 1000
@@ -55,7 +55,7 @@ async def enqueue_async(connection: psycopg.AsyncConnection[Any], task: NewTask,
 
 
 def _parameters(task: NewTask, door: Door) -> dict[str, Any]:
-    text = _checked(task, door)
+    text = check_task(task, door)
     return {
         "mode": task.mode,
         "version": task.version,
@@ -247,12 +247,12 @@ def _runs(given: list[NewTask], door: Door) -> list[_Run]:
 
 def _check_numbered(number: int, task: NewTask, door: Door) -> None:
     try:
-        _checked(task, door)
+        check_task(task, door)
     except EnqueueError as error:
         raise EnqueueError(str(error), task.line or number) from None
 
 
-def _checked(task: NewTask, door: Door) -> str:
+def check_task(task: NewTask, door: Door) -> str:
     """The payload's text; raises EnqueueError for whatever the database would refuse or a worker could not run."""
     check_columns(task, door)
     check_key(task)

@@ -73,7 +73,7 @@ BAD = {
     "payload is a long fraction": Bad(NewTask("m", float("inf")), payload="(repeat('9', 320) || '.5')::json"),
     "payload has too many digits": Bad(NewTask("m", 10**4300), payload="repeat('9', 4301)::json"),
     "payload is too deep": Bad(NewTask("m", deep(201)), payload="(repeat('[', 201) || repeat(']', 201))::json"),
-    "payload is far too deep": Bad(NewTask("m", deep(900)), payload="(repeat('[{\"a\":', 450) || 1 || repeat('}]', 450))::json"),
+    "payload is far too deep": Bad(NewTask("m", deep(900)), payload="(repeat('[[1,', 450) || 1 || repeat(']]', 450))::json"),
     "payload is as deep as a stack": Bad(NewTask("m", deep(900)), payload="(repeat('[', 99999) || repeat(']', 99999))::json"),
     "payload is no JSON": Bad(NewTask("m", {1}), payload="'{1}'"),
 }  # fmt: skip
