@@ -29,6 +29,7 @@ def migrate(
 
     stoker migrate --sql        what would be run
     """
+    from stoker.orchestrator.tell import tell_modes
     from stoker.sql.database import connect
     from stoker.sql.migrate import migrate as apply
     from stoker.sql.migrate import preview, version
@@ -41,6 +42,7 @@ def migrate(
     applied = apply(target.url, target.schema, lock_timeout=target.lock_timeout)
     for name in applied:
         say(f"applied {name}")
+    tell_modes(context.obj.database, context.obj.config)
     say(f"schema {target.schema} is up to date")
 
 

@@ -60,6 +60,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
+    from stoker.orchestrator.snapshot import unserved, why_unserved
+
     session: Session = context.obj
     database = session.database
     modes: dict[str, dict[str, int]] = {}
@@ -85,10 +87,13 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
         for mode, counts in sorted(modes.items())
     ]
+    missed = unserved(database, session.config)
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
         watched = watchdog[0][0] if watchdog else None
-        gates = {"gate": gate, "watchdog_age": watched}
+        known = {name: mode.version for name, mode in session.config.modes.items()}
+        waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
+        gates = {"unserved": waits, "gate": gate, "watchdog_age": watched}
         say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
@@ -98,6 +103,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         for one in queue
     ]
     say_table(("mode", "ready", "not due", "in line", "in progress", "held", "unknown", ""), rows)
+    for one in missed:
+        say(why_unserved(*one, session.config))
     for fire in active:
         ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")

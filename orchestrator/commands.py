@@ -7,11 +7,12 @@ import typer
 
 from stoker.orchestrator import (
     cli_database,
+    cli_enqueue,
     cli_fire,
     cli_gate,
+    cli_import,
     cli_inspect,
     cli_modes,
-    cli_queue,
     cli_restored,
     cli_run,
     cli_slots,
@@ -51,7 +52,8 @@ def stoker(
     context.obj = Session(config)
 
 
-cli_queue.add_to(app)
+cli_enqueue.add_to(app)
+cli_import.add_to(app)
 cli_fire.add_to(app)
 cli_inspect.add_to(app)
 cli_slots.add_to(app)

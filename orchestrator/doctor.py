@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from stoker.hygiene.process import spawn
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.config_errors import ConfigError
+from stoker.orchestrator.door import door_of
 from stoker.orchestrator.session import Session
+from stoker.orchestrator.snapshot import unserved, why_unserved
 from stoker.sql.database import DatabaseUnreachableError
 from stoker.sql.migrate import SchemaVersionError
+from stoker.sql.new_task import EnqueueError
 
 _SKEW_SECONDS = 5.0
 _IMPORT_SECONDS = 30.0
@@ -53,6 +56,7 @@ def examine(session: Session) -> list[Finding]:
     found += [Finding("configuration", False, warning) for warning in config.warnings]
     found += list(_database(session))
     found += [_handler(config, name) for name in config.modes]
+    found += [_model(config, name) for name, mode in config.modes.items() if mode.model]
     return found
 
 
@@ -79,6 +83,8 @@ def _database(session: Session) -> Iterator[Finding]:
         yield Finding(
             "paused", True, f"{mode}, by {by} since {since:%Y-%m-%d %H:%M}: {reason}. To go on: stoker unpause {mode}"
         )
+    for one in unserved(database, session.config):
+        yield Finding("queue", False, f"{why_unserved(*one, session.config)}. Does another host run it? Else install its code.")
 
 
 def _strange_fires(session: Session) -> Iterator[Finding]:
@@ -101,6 +107,14 @@ def _other_interlocks(session: Session) -> Iterator[Finding]:
             else f"differ from those of the last fire ({fire}): {', '.join(other)}. Is another host's config.toml older?"
         )
         yield Finding("interlocks", not other, text)
+
+
+def _model(config: Config, name: str) -> Finding:
+    try:
+        door_of(config, only=name)
+    except EnqueueError as error:
+        return Finding(f"mode {name}", False, str(error))
+    return Finding(f"mode {name}", True, f"{config.modes[name].model} is a model")
 
 
 def _handler(config: Config, name: str) -> Finding:

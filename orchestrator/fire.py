@@ -24,6 +24,7 @@ from stoker.orchestrator.logs import log
 from stoker.orchestrator.muster import ceilings, code_version, muster
 from stoker.orchestrator.progress import Progress
 from stoker.orchestrator.settings import ScheduleSettings
+from stoker.orchestrator.tell import tell_modes
 from stoker.sql.database import Database
 from stoker.worker.orders import Orders
 
@@ -110,6 +111,7 @@ class Fire:
             gate=_gate(self._environ),
             schedule=self._asked.schedule,
         )
+        tell_modes(self._database, config)
         return admit(self._database, request)
 
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:

@@ -33,20 +33,37 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
     paused = {mode for mode, *_ in database.run("list_paused")}
     paces = dict(database.run("recent_pace", modes=sorted(config.modes)))
     runnable: dict[str, list[Queued]] = {name: [] for name in config.modes}
-    unserved = []
     for one in queued:
-        if one.mode in config.modes and one.version <= config.modes[one.mode].version:
+        if _is_served(one, config):
             runnable[one.mode].append(one)
-        else:
-            unserved.append((one.mode, one.version, one.ready + one.later))
     asked = [name for name in config.modes if not only or name in only]
     return Snapshot(
         [
             replace(_backlog(name, config, runnable[name], paces.get(name)), is_broken=name in broken, is_paused=name in paused)
             for name in asked
         ],
-        unserved,
+        _unserved(queued, config),
     )
+
+
+def unserved(database: Database, config: Config) -> list[tuple[str, int, int]]:
+    """What stands queued that this configuration does not run: (mode, version, count)."""
+    return _unserved(database.rows(Queued, "backlog"), config)
+
+
+def why_unserved(mode: str, version: int, count: int, config: Config) -> str:
+    """The same in words."""
+    if mode not in config.modes:
+        return f"{count:,} task(s) of {mode} wait: the mode is not configured here"
+    return f"{count:,} task(s) of {mode} wait: payload version {version}, this configuration knows {config.modes[mode].version}"
+
+
+def _unserved(queued: list[Queued], config: Config) -> list[tuple[str, int, int]]:
+    return [(one.mode, one.version, one.ready + one.later) for one in queued if not _is_served(one, config)]
+
+
+def _is_served(one: Queued, config: Config) -> bool:
+    return one.mode in config.modes and one.version <= config.modes[one.mode].version
 
 
 def _backlog(name: str, config: Config, queued: list[Queued], seconds_each: float | None) -> Backlog:

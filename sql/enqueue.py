@@ -3,7 +3,7 @@
 The functions work in the caller's connection and transaction; on an autocommit connection each call is a transaction.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, pairwise, repeat
 from typing import Any
@@ -26,8 +26,8 @@ from stoker.sql.payload import PayloadError, encode, encode_many
 from stoker.sql.query import load
 
 __all__ = [
-    "DEFAULT_PAYLOAD_LIMIT", "DEFAULT_SPAN_LENGTH", "Door", "EnqueueError", "Enqueued", "NewTask", "enqueue", "enqueue_async",
-    "enqueue_many", "parse_time", "read_lines",
+    "DEFAULT_PAYLOAD_LIMIT", "DEFAULT_SPAN_LENGTH", "Door", "EnqueueError", "Enqueued", "NewTask", "check_task", "enqueue",
+    "enqueue_async", "enqueue_many", "parse_time", "read_lines",
 ]  # fmt: skip
 
 _PART = 1000
@@ -55,7 +55,7 @@ async def enqueue_async(connection: psycopg.AsyncConnection[Any], task: NewTask,
 
 
 def _parameters(task: NewTask, door: Door) -> dict[str, Any]:
-    text = _checked(task, door)
+    text = check_task(task, door)
     return {
         "mode": task.mode,
         "version": task.version,
@@ -79,28 +79,37 @@ def _id(row: tuple[Any, ...] | None) -> int:
     return int(row[0])
 
 
-def enqueue_many(connection: psycopg.Connection[Any], tasks: Iterable[NewTask], door: Door | None = None) -> Enqueued:
+def enqueue_many(
+    connection: psycopg.Connection[Any],
+    tasks: Iterable[NewTask],
+    door: Door | None = None,
+    tell: Callable[[int], object] | None = None,
+) -> Enqueued:
     """Put tasks in by COPY, all or nothing; their ids in the order given. Raises EnqueueError naming the first broken one.
 
     1. Take all of ``tasks``: nothing is asked of the database while the caller makes them.
     2. Check everything but the payloads, and the first ten thousand payloads.
     3. Check the rest while the server is busy with those before; one that is broken rolls everything back.
+
+    ``tell`` is called with how many rows have been sent since it was called last.
     """
     door, given = door or Door(), list(tasks)
     if not given:
         return Enqueued()
     try:
-        return _load(connection, given, door)
+        return _load(connection, given, door, tell)
     except (PayloadError, EnqueueError) as error:
         for number, task in enumerate(given, start=1):
             _check_numbered(number, task, door)
         raise EnqueueError(str(error)) from None
 
 
-def _load(connection: psycopg.Connection[Any], given: list[NewTask], door: Door) -> Enqueued:
+def _load(
+    connection: psycopg.Connection[Any], given: list[NewTask], door: Door, tell: Callable[[int], object] | None
+) -> Enqueued:
     runs = _runs(given, door)
     order = sorted(runs, key=lambda run: run.kind)
-    parts = _encoded((given[place] for run in order for place in run.places), door.payload_limit)
+    parts = _encoded((given[place] for run in order for place in run.places), door)
     keyed = any(task.key is not None for task in given)
     checked = [] if keyed else list(islice(parts, _PARTS_AHEAD))
     # Before the block: on a connection that is no autocommit one this begins the caller's transaction, which is his to end.
@@ -115,6 +124,8 @@ def _load(connection: psycopg.Connection[Any], given: list[NewTask], door: Door)
         with connection.cursor() as cursor, cursor.copy(load("copy_plain" if plain else "copy_tasks", door.schema)) as copy:
             for texts in chain(checked, parts):
                 copy.write(rows(texts, ids, heads))
+                if tell:
+                    tell(len(texts))
         _insert_spans(connection, list(_spans((run for run in order if not run.stands_apart), door.span_length)), door)
         _place(connection, [run for run in order if run.stands_apart], door)
     if not found:
@@ -152,10 +163,21 @@ def _place(connection: psycopg.Connection[Any], runs: list["_Run"], door: Door) 
     connection.execute(load("place_tasks", door.schema), parameters)
 
 
-def _encoded(tasks: Iterator[NewTask], payload_limit: int) -> Iterator[list[str]]:
+def _encoded(tasks: Iterator[NewTask], door: Door) -> Iterator[list[str]]:
     """The payloads as text, part by part, so that never all of it is in memory; raises PayloadError."""
-    while part := [task.payload for task in islice(tasks, _PART)]:
-        yield encode_many(part, payload_limit)
+    while part := list(islice(tasks, _PART)):
+        texts = encode_many([task.payload for task in part], door.payload_limit)
+        if door.models:
+            for task, text in zip(part, texts, strict=True):
+                _fit(task, text, door)
+        yield texts
+
+
+def _fit(task: NewTask, text: str, door: Door) -> None:
+    if task.mode in door.models:
+        from stoker.sql.models import fit
+
+        fit(door.models[task.mode], text)
 
 
 @dataclass(slots=True)
@@ -225,17 +247,19 @@ def _runs(given: list[NewTask], door: Door) -> list[_Run]:
 
 def _check_numbered(number: int, task: NewTask, door: Door) -> None:
     try:
-        _checked(task, door)
+        check_task(task, door)
     except EnqueueError as error:
         raise EnqueueError(str(error), task.line or number) from None
 
 
-def _checked(task: NewTask, door: Door) -> str:
+def check_task(task: NewTask, door: Door) -> str:
     """The payload's text; raises EnqueueError for whatever the database would refuse or a worker could not run."""
     check_columns(task, door)
     check_key(task)
     try:
-        return encode(task.payload, door.payload_limit)
+        text = encode(task.payload, door.payload_limit)
+        _fit(task, text, door)
+        return text
     except PayloadError as error:
         raise EnqueueError(str(error)) from None
 

@@ -1,7 +1,7 @@
 """Tasks from JSON lines."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,9 +18,16 @@ _KEYS = frozenset(
 )
 
 
-def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: datetime | None = None) -> Iterator[NewTask]:
+def read_lines(
+    lines: Iterable[bytes | str],
+    *,
+    mode: str | None = None,
+    now: datetime | None = None,
+    versions: Mapping[str, int] | None = None,
+) -> Iterator[NewTask]:
     """Tasks from JSON lines: an object with mode and payload a line, or, when ``mode`` is given, a bare payload a line.
 
+    ``now`` is when delays begin; ``versions`` are those of the payloads of each mode, where a line says none.
     Empty lines are passed over. Raises EnqueueError with the number of the first broken line.
     """
     for number, line in enumerate(lines, start=1):
@@ -30,17 +37,17 @@ def read_lines(lines: Iterable[bytes | str], *, mode: str | None = None, now: da
             raise EnqueueError("not UTF-8", number) from None
         if text:
             try:
-                yield replace(_from_line(text, mode, now or datetime.now(UTC)), line=number)
+                yield replace(_from_line(text, mode, now or datetime.now(UTC), versions or {}), line=number)
             except ValueError as error:
                 raise EnqueueError(str(error), number) from None
 
 
-def _from_line(text: str, mode: str | None, now: datetime) -> NewTask:
+def _from_line(text: str, mode: str | None, now: datetime, versions: Mapping[str, int]) -> NewTask:
     value = decode(text, "the line")
     if mode is not None:
         if isinstance(value, dict) and {"mode", "payload"} <= value.keys() <= _KEYS:
             raise EnqueueError("the line names its own mode; leave out the one given for every line")
-        return NewTask(mode, value)
+        return NewTask(mode, value, version=versions.get(mode, 1))
     if not isinstance(value, dict) or "mode" not in value:
         example = '{"mode": "resize", "payload": {...}}'
         raise EnqueueError(f"expected an object such as {example}, or name the mode of all: stoker enqueue MODE --jsonl FILE")
@@ -51,7 +58,7 @@ def _from_line(text: str, mode: str | None, now: datetime) -> NewTask:
         mode=value["mode"],
         payload=value.get("payload"),
         priority=value.get("priority", 0),
-        version=value.get("version", 1),
+        version=value.get("version", versions.get(str(value["mode"]), 1)),
         max_attempts=value.get("max_attempts"),
         available_at=_time(value, "available_at", "delay", now),
         expires_at=_time(value, "expires_at", "expires_in", now),

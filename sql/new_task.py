@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ class EnqueueError(ValueError):
     """A task that cannot be accepted. Nothing of its call was enqueued; ``line`` is its number, from 1, if it had one."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
-        self.line = line
+        self.line, self.reason = line, reason
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
@@ -54,12 +55,17 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What is let in: the schema, the longest payload in bytes, the known modes (None: any), and how long a span may be."""
+    """What is let in: the schema, the longest payload in bytes, the known modes (None: any), and how long a span may be.
+
+    ``models`` are what payloads must fit, by mode: pydantic models, or whatever else pydantic can check. What is stored
+    is the payload as it was given, not as the model would write it.
+    """
 
     schema: str = "stoker"
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
     modes: frozenset[str] | None = None
     span_length: int = DEFAULT_SPAN_LENGTH
+    models: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_columns(task: NewTask, door: Door) -> None:

@@ -22,6 +22,9 @@ def quote_identifier(name: str) -> str:
 def in_schema(text: str, schema: str) -> str:
     """The SQL ``text``, written for the schema ``stoker``, for the schema ``schema``."""
     quoted = quote_identifier(schema)
+    if "$" in schema:
+        tag = "q" * (schema.count("q") + 1)
+        text = text.replace("$$", f"${tag}$")
     within_text = "'" + quoted.replace("'", "''")
     return _SCHEMA.sub(lambda match: (within_text if match[1] else quoted) + ".", text)
 

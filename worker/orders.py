@@ -21,6 +21,7 @@ class ModeOrders:
 
     name: str
     handler: str = ""
+    model: str = ""
     command: tuple[str, ...] = ()
     version: int = 1
     max_attempts: int = 5
@@ -80,6 +81,7 @@ class Orders:
         return {
             "nonce": nonce,
             "handler": mode.handler,
+            "model": mode.model,
             "folder": self.folder,
             "mode": mode.name,
             "installation": self.installation,

@@ -22,12 +22,13 @@ from typing import Any
 from stoker.worker.capture import MixedVoice, Voice
 from stoker.worker.errors import kind_of, names_of, place_of, text_of, traceback_of
 from stoker.worker.pieces import UnreadableError, cut, read_one, salvage
-from stoker.worker.redact import stored
+from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
 from stoker.worker.task import Task
 
 WORTH_KEEPING_NS = 100_000_000
 _CHUNK = 1 << 20
+_WORDS_LIMIT = 2000
 _AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
 
 
@@ -42,6 +43,10 @@ def main() -> None:
         handler = _find(hello["handler"], hello["folder"])
         if hello["concurrency"] > 1 and not _is_async(handler):
             raise TypeError(f"concurrency = {hello['concurrency']} needs an async handler, and {hello['handler']} is not")
+        if hello.get("model"):
+            from stoker.worker.fit import fitted
+
+            handler = fitted(handler, hello["model"], hello["folder"], is_async=_is_async(handler))
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
         send(acks, ["broken", f"{kind_of(error)}: {stored(text_of(error), hello['errors'], None, _secrets(hello))}"])
         return
@@ -193,6 +198,8 @@ class Runner:
         return ["done", number, text, str(label)[:63] if label is not None else None]
 
     def _failed(self, number: int, error: BaseException, payload: Any) -> list[Any]:
+        if isinstance(error, UnreadableError):
+            return ["failed", number, "payload not valid", bounded(str(error), _WORDS_LIMIT), True]
         text = traceback_of(error) if self._errors == "full" else f"{text_of(error)}{place_of(error)}"
         text = stored(text, self._errors, payload, self._secrets)
         names = names_of(error) if self._retry_on or self._fail_on else ()

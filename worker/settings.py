@@ -37,6 +37,12 @@ def _names_a_function(handler: str) -> str:
     return handler
 
 
+def _names_a_model(model: str) -> str:
+    if model and not _HANDLER.fullmatch(model):
+        raise ValueError('must be written "package.module:Model"')
+    return model
+
+
 def _names_a_program(command: tuple[str, ...]) -> tuple[str, ...]:
     if command and not command[0]:
         raise ValueError('must begin with a program: ["program", "argument"]')
@@ -88,6 +94,7 @@ class ModeSettings(Section):
 
     handler: Annotated[Text, checked(_names_a_function)] = ""
     command: Annotated[Texts, checked(_names_a_program)] = ()
+    model: Annotated[Text, checked(_names_a_model)] = ""
     version: Positive = 1
     max_attempts: Positive = 5
     max_workers: CountOrNone = None

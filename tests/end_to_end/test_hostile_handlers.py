@@ -125,7 +125,7 @@ def test_a_payload_that_python_cannot_read_costs_its_own_task_alone(hostile: Pro
     assert [stands[task] for task in range(1, 6)] == (["done", "failed"] * 2 + ["done"] if is_python else ["failed"] * 5)
     if is_python:
         kinds = hostile.query("select distinct error_kind, error like 'the payload cannot be read: %%' from stoker.failed")
-        assert kinds == [("UnreadableError", True)]
+        assert kinds == [("payload not valid", True)]
 
 
 def test_an_error_that_cannot_say_what_it_is_is_an_ordinary_failure(hostile: Project) -> None:

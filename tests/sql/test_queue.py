@@ -249,7 +249,7 @@ def test_sql_alone_is_enough(connection: Connection) -> None:
         ("'', '1'", "mode must be"),
         (f"'{'m' * 64}', '1'", "mode must be"),
         ("'m', '1', version => 0", "version must be"),
-        ("'m', '1', key => ''", "key must have"),
+        ("'m', '1', key => ''", "key must be"),
         ("'m', '1', max_attempts => 0", "max_attempts"),
         ("'m', '{'", "json"),
     ):

@@ -1,0 +1,166 @@
+-- What the door in SQL refuses is what the door in Python refuses: a row that no worker could run is never made.
+
+create function stoker.unreadable(payload text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    bare text;
+    deep integer := 0;
+    number text;
+begin
+    if length(payload) - length(translate(payload, '[{', '')) > 200 then
+        bare := translate(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '{}', '[]');
+        bare := regexp_replace(bare, '[^][]+', '', 'g');
+        while bare <> '' loop
+            deep := deep + 1;
+            if deep > 200 then
+                return 'payload is nested deeper than 200 levels';
+            end if;
+            bare := replace(bare, '[]', '');
+        end loop;
+    end if;
+    if payload ~ '[0-9][eE][+]?[0-9]{2}|[0-9]{250}' then
+        bare := regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g');
+        for number in select m[1] from regexp_matches(bare, '([0-9][0-9.]*(?:[eE][+]?[0-9]+)?)', 'g') as m
+                      where length(m[1]) > 249 or m[1] ~ '[eE]' loop
+            if number !~ '[.eE]' then
+                if length(number) > 4300 then
+                    return 'payload holds a number of more than 4300 digits, which Python does not read back';
+                end if;
+                continue;
+            end if;
+            begin
+                perform number::float8;
+            exception when numeric_value_out_of_range then
+                return 'payload holds a number beyond the range of a double';
+            end;
+        end loop;
+    end if;
+    if strpos(payload, '\u') > 0 then
+        begin
+            perform payload::jsonb;
+        exception when data_exception then
+            return 'payload holds a NUL character or a lone surrogate, which is no Unicode text';
+        end;
+    end if;
+    return null;
+end
+$$;
+comment on function stoker.unreadable is 'why a worker could not read this JSON; null when it can';
+
+create function stoker.check_task(
+    mode text, version integer, max_attempts integer, available_at timestamptz, expires_at timestamptz, tags text[],
+    lane_key text, key text, key_seconds double precision, retry_terminal boolean
+) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong text;
+    moment timestamptz;
+begin
+    wrong := case
+        when mode is null or length(mode) not between 1 and 63 then 'mode must be a name of 1 to 63 characters'
+        when version < 1 then 'version must be a whole number from 1'
+        when max_attempts < 1 then 'max_attempts must be a whole number from 1'
+        when cardinality(tags) > 20 or array_ndims(tags) > 1 then 'tags must be at most 20 words'
+        when array_position(tags, null) is not null
+             or exists (select from unnest(tags) as tag where length(tag) not between 1 and 100)
+            then 'a tag must be 1 to 100 characters'
+        when length(lane_key) not between 1 and 200 then 'lane_key must be 1 to 200 characters'
+        when length(key) not between 1 and 200 then 'key must be 1 to 200 characters'
+        when key is null and retry_terminal then 'retry_terminal needs a key: it opens the task again that has it'
+        when key_seconds < 0 or key_seconds > 316224000 then 'key_seconds must be a number of seconds from 0 to 316224000'
+    end;
+    if wrong is null then
+        foreach moment in array array[available_at, expires_at] loop
+            if moment < '0002-01-01 00:00:00+00' or moment >= '9999-01-01 00:00:00+00' then
+                wrong := 'a time is beyond the years 2 to 9998';
+            end if;
+        end loop;
+    end if;
+    if wrong is not null then
+        raise exception '%', wrong using errcode = 'invalid_parameter_value';
+    end if;
+end
+$$;
+comment on function stoker.check_task is 'refuse what is no task; all but its payload';
+
+revoke execute on function stoker.unreadable, stoker.check_task from public;
+
+create or replace function stoker.enqueue(
+    mode text, payload json, priority integer default 0, version integer default null, max_attempts integer default null,
+    available_at timestamptz default null, expires_at timestamptz default null, tags text[] default null,
+    lane_key text default null, needs_approval boolean default false, key text default null,
+    key_seconds double precision default 0, retry_terminal boolean default false, allow_unknown boolean default false
+) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    new_id bigint;
+    found_id bigint;
+    kept double precision;
+    ended timestamptz;
+    known integer;
+    most integer;
+    wrong text;
+begin
+    perform stoker.check_task(mode, version, max_attempts, available_at, expires_at, tags, lane_key, key, key_seconds,
+                              retry_terminal);
+    select i.payload_limit, (select m.version from stoker.modes m
+                            where m.mode = enqueue.mode and m.seen_at > now() - interval '30 days')
+    into most, known from stoker.installation i;
+    if known is null and allow_unknown is not true
+       and exists (select from stoker.modes m where m.seen_at > now() - interval '30 days') then
+        raise exception 'unknown mode %', quote_literal(mode) using errcode = 'invalid_parameter_value',
+            hint = 'configured: ' || (select string_agg(m.mode, ', ' order by m.mode) from stoker.modes m
+                                      where m.seen_at > now() - interval '30 days')
+                   || '; or allow_unknown => true';
+    end if;
+    payload := coalesce(payload, 'null');
+    if octet_length(payload::text) > most then
+        raise exception 'payload is % bytes, above the limit of %', octet_length(payload::text), most
+            using errcode = 'program_limit_exceeded', hint = 'store it elsewhere and enqueue its name';
+    end if;
+    wrong := stoker.unreadable(payload::text);
+    if wrong is not null then
+        raise exception '%', wrong using errcode = 'invalid_parameter_value';
+    end if;
+    version := coalesce(version, known, 1);
+    tags := nullif(tags, '{}');
+    key_seconds := coalesce(key_seconds, 0);
+    if key is null then
+        new_id := nextval('stoker.task_ids');
+    else
+        loop
+            insert into stoker.keys as k (mode, key, id, seconds)
+            values (enqueue.mode, enqueue.key, nextval('stoker.task_ids'), key_seconds)
+            on conflict do nothing returning k.id into new_id;
+            exit when found;
+            select k.id, k.seconds into found_id, kept from stoker.keys k where k.mode = enqueue.mode and k.key = enqueue.key;
+            continue when not found;
+            ended := stoker.finished_at(found_id);
+            if ended is null then
+                return found_id;
+            end if;
+            if retry_terminal and stoker.reopen(found_id) then
+                return found_id;
+            end if;
+            if ended + make_interval(secs => kept) > now() then
+                return found_id;
+            end if;
+            update stoker.keys k set id = nextval('stoker.task_ids'), seconds = key_seconds, created_at = now()
+            where k.mode = enqueue.mode and k.key = enqueue.key and k.id = found_id returning k.id into new_id;
+            exit when found;
+        end loop;
+    end if;
+    insert into stoker.tasks (id, mode, version, priority, max_attempts, payload, tags, expires_at, needs_approval, lane_key)
+    values (new_id, mode, version, coalesce(priority, 0), max_attempts, payload, tags, expires_at, nullif(needs_approval, false),
+            lane_key);
+    if needs_approval then
+        insert into stoker.held (id, kind, available_at, expires_at) values (new_id, 'approval', available_at, expires_at);
+    elsif lane_key is null and coalesce(available_at <= now(), true) then
+        insert into stoker.ready (mode, version, priority, lo, hi, expires_at)
+        values (mode, version, coalesce(priority, 0), new_id, new_id, expires_at);
+    else
+        perform stoker.place(new_id, 0, available_at);
+    end if;
+    return new_id;
+end
+$$;
