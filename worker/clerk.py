@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from stoker.worker.book import Book
-from stoker.worker.notices import Notices, Question
+from stoker.worker.notices import Notices, Question, Subject
 
 if TYPE_CHECKING:
     from stoker.worker.desk import Desk
     from stoker.worker.shift import Insist, Shift
 
-_LOOK_SECONDS = 0.5
-_LOOKS_PER_PROGRESS = 2
+_LOOK_SECONDS = 1.0
 
 
 class Clerk:
@@ -44,27 +43,31 @@ class Clerk:
                 await self._see_to(self._notices.questions.popleft())
 
     async def look(self) -> None:
-        """Twice a second: is a task called off that has been held for a while; and, now and then, write progress."""
-        held, looks = set[str](), 0
+        """Once a second: write progress, and ask whether a task is called off that was held a second ago already."""
+        held = set[str]()
         while True:
             await anyio.sleep(_LOOK_SECONDS)
-            looks += 1
-            if self._notices.progress and looks % _LOOKS_PER_PROGRESS == 0:
+            if self._notices.progress:
                 await self._write_progress()
             before, held = held, {claim.token for claim in self._book.claims}
             if (still := held & before) and (tasks := await self._insist(partial(self._desk.called_off, sorted(still)))):
                 self._shift.call_off(tasks)
 
     async def _see_to(self, question: Question) -> None:
-        """A line with the question's number and the answer: null when the task is somebody else's by now."""
+        """A line with the question's number and the answer: null when the task is over, or somebody else's by now."""
         text, subject = None, question.subject
         if subject is not None and question.kind == "steps":
             text = await self._insist(partial(self._desk.steps, subject))
         elif subject is not None and question.kind == "step":
             text = await self._insist(partial(self._desk.keep_step, subject, *question.facts))
-        if text is None and subject is not None:
+        if text is None and self._is_held(subject):
             self._shift.fence()
         await self._answer(question.runner, f"[{question.number},{text or 'null'}]\n".encode())
+
+    def _is_held(self, subject: Subject | None) -> bool:
+        """Whether we believe to hold it: what has ended here while the database was asked was rightly refused."""
+        found = self._book.locate(subject.id) if subject else None
+        return found is not None and subject is not None and found[0].token == subject.token and found[0].is_open(found[1])
 
     async def _write_progress(self) -> None:
         words, self._notices.progress = list(self._notices.progress.values()), {}

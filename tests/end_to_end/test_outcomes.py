@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from tests.end_to_end.project import Project
 from tests.sql.oracle import check
+from tests.waiting import wait_until
 
 JOBS = """
 from datetime import UTC, datetime, timedelta
@@ -205,3 +206,13 @@ def test_a_program_may_ask_for_a_snooze_or_for_a_person(project: Project) -> Non
     assert stands(project, tasks[3])[3] == "which?"
     ((words,),) = project.query("select output from stoker.outputs where id = %s", tasks[4])
     assert len(words.splitlines()) == 4
+
+
+def test_the_progress_of_a_program_is_seen_while_it_runs(project: Project) -> None:
+    """A line of JSON is enough."""
+    project.write(f'[modes.p]\ncommand = ["{sys.executable}", "-S", "p.py"]')
+    (project.folder / "p.py").write_text(PROGRAM)
+    (task,) = project.enqueue("p", {"lines": [{"progress": 0.1}, {"progress": 0.4, "text": "nearly"}], "exit": 0, "sleep": 600})
+    project.start("fire")
+    seen = "select progress::text, progress_text, status from stoker.task_queue where id = %s"
+    wait_until(lambda: project.query(seen, task) == [("0.4", "nearly", "in_progress")], 20, "progress")

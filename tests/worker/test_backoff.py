@@ -20,6 +20,13 @@ def test_no_attempt_overflows(base: float, attempt: int) -> None:
     assert Backoff(base, 1, 300).delay(attempt) == min(base, 300)
 
 
+def test_every_attempt_up_to_a_hundred_thousand_has_a_finite_delay() -> None:
+    """R25: never less than before, never above the cap."""
+    delays = [Backoff().delay(attempt) for attempt in range(1, 100_001)]
+    assert delays == sorted(delays)
+    assert (delays[0], delays[-1]) == (2, 300)
+
+
 @given(st.integers(1, 10**6), st.floats(0, 1e9), st.floats(1, 1e9), st.floats(0, 1e9), st.floats(0, 1, exclude_max=True))
 def test_jitter_stays_between_half_and_all_of_the_delay(
     attempt: int, base: float, factor: float, cap: float, chance: float
