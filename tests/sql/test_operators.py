@@ -18,8 +18,9 @@ from stoker.sql.database import Database
 from stoker.sql.enqueue import NewTask, enqueue
 from stoker.sql.target import Target
 from stoker.worker.book import FAILED, RETRY
-from stoker.worker.desk import Desk, Want, settlement
+from stoker.worker.desk import Desk, Want
 from stoker.worker.pace import BEFORE_ALL
+from stoker.worker.settlement import settlement
 
 Connection = psycopg.Connection[Any]
 

@@ -171,7 +171,7 @@ HOT: dict[str, tuple[str, Callable[[Scene], Parameters], int, int]] = {
 """What a worker sends: the statement, its parameters, and the most rows of one node and the most blocks in all."""
 
 OFFICE: dict[str, tuple[str, Callable[[Scene], Parameters], int, int]] = {
-    "enqueue one": ("enqueue_one", put, 1, A_START),
+    "enqueue one": ("enqueue_one", put, 1, 2 * A_START),
     "release a lost worker": ("release_worker", lost, HELD, 60 * HELD),
     "promote": ("promote_due", fixed(limit=BATCH), BATCH, A_ROW * BATCH),
     "fence a worker": ("fence_worker", lambda s: {"worker": s.worker, "only_lapsed": False}, 1, A_START),
