@@ -17,6 +17,7 @@ _LONGEST_REASON = 4000
 _HINTS = {
     "too early": "their old runner may still be alive (stoker explain ID says until when); --force releases them anyway",
     "held": "approve is for what waits for approval, resume for everything else that is held",
+    "replaced": "their key belongs to a newer task that is not finished: cancel that one first, or leave it",
     "in_progress": "a worker has them; only cancel reaches them there",
 }
 

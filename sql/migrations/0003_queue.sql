@@ -76,6 +76,13 @@ create table stoker.keys (
 );
 create index keys_by_id on stoker.keys (id);
 
+-- Whose key another task got since: only of those that a person may open again.
+create table stoker.former_keys (
+    id bigint primary key,
+    mode text collate "C" not null,
+    key text collate "C" not null
+);
+
 -- Tasks of one mode and lane key: who is at the front, and who stands behind, in the order of their ids.
 create table stoker.lines (
     mode text collate "C" not null,

@@ -98,6 +98,9 @@ $$;
 -- The row is locked before it is asked whether the payload was erased; erasing locks the same row first.
 create or replace function stoker.reopen(task bigint) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    former record;
+    holder bigint;
 begin
     perform from stoker.failed where id = task for update;
     if not found then
@@ -109,6 +112,18 @@ begin
     perform from stoker.tasks where id = task and erased_at is null;
     if not found then
         return false;
+    end if;
+    select f.mode, f.key into former from stoker.former_keys f where f.id = task;
+    if found then
+        insert into stoker.keys (mode, key, id) values (former.mode, former.key, task) on conflict do nothing;
+        select k.id into holder from stoker.keys k where k.mode = former.mode and k.key = former.key for update;
+        if holder <> task then
+            if stoker.finished_at(holder) is null then
+                return false;
+            end if;
+            update stoker.keys k set id = task where k.mode = former.mode and k.key = former.key;
+        end if;
+        delete from stoker.former_keys where id = task;
     end if;
     delete from stoker.failed where id = task;
     delete from stoker.cancelled where id = task;
@@ -130,6 +145,8 @@ begin
         perform stoker.tell(task, 'retry', actor, reason, json_build_object('was', was));
     elsif exists (select from stoker.tasks where id = task and erased_at is not null) then
         was := 'erased';
+    elsif exists (select from stoker.former_keys where id = task) then
+        was := 'replaced';
     else
         was := stoker.stands(task);
     end if;

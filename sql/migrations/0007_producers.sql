@@ -147,7 +147,12 @@ begin
             end if;
             update stoker.keys k set id = nextval('stoker.task_ids'), seconds = key_seconds, created_at = now()
             where k.mode = enqueue.mode and k.key = enqueue.key and k.id = found_id returning k.id into new_id;
-            exit when found;
+            if found then
+                insert into stoker.former_keys (id, mode, key) select found_id, enqueue.mode, enqueue.key
+                where exists (select from stoker.failed f where f.id = found_id)
+                   or exists (select from stoker.cancelled c where c.id = found_id) on conflict do nothing;
+                exit;
+            end if;
         end loop;
     end if;
     insert into stoker.tasks (id, mode, version, priority, max_attempts, payload, tags, expires_at, needs_approval, lane_key)

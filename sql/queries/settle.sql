@@ -72,7 +72,8 @@ with over as (
     from mine, json_to_recordset(:outputs::json) as o (id bigint, attempt integer, output text)
 ), me as (
     update stoker.workers w
-    set done = w.done + :done, failed = w.failed + :failed, retried = w.retried + :retried,
+    set done = w.done + :done, failed = w.failed + :failed,
+        retried = w.retried + :retried - (select count(*) from told where verdict = 'retry' and (request).id is not null),
         busy_seconds = w.busy_seconds + :busy, tally = coalesce(:tally::json, w.tally)
     from mine where w.worker = mine.worker
 )

@@ -123,6 +123,7 @@ def test_what_a_worker_has_is_requested_until_it_settles(stoker: Database, conne
     settle(stoker, token, los=[good], his=[good], tries=[1], seconds=[0.1], labels=[None], results=[None], done=1,
            ended=[ended(bad, "retry")], retried=1)  # fmt: skip
     assert stand(connection, good, bad) == ["done", "cancelled"]
+    assert connection.execute("select done, retried from stoker.workers").fetchall() == [(1, 0)]
     moved = do(stoker, moves.CANCEL, good)
     assert (moved.changed, moved.unchanged) == ({}, {"done": 1})
     assert connection.execute("select count(*) from stoker.cancel_requests").fetchall() == [(0,)]

@@ -86,6 +86,25 @@ def test_a_failed_task_is_opened_again_under_its_key(stoker: Database, connectio
 
 
 @WAYS
+def test_a_task_whose_key_is_anothers_by_now_is_not_opened_beside_it(
+    stoker: Database, connection: Connection, worker: str, put: Put
+) -> None:
+    """One task a key among the unfinished, also when a person tries an old one again; when the new one is over, he may."""
+    old = put(connection, NewTask("m", key="k"))
+    connection.execute("select stoker.take_out(%s)", (old,))
+    connection.execute("insert into stoker.cancelled (id, attempts, actor) values (%s, 0, 'ann')", (old,))
+    new = put(connection, NewTask("m", key="k"))
+    assert new != old
+    assert connection.execute("select was, became from stoker.retry_task(%s, 'ann', null)", (old,)).fetchall() == [
+        ("replaced", None)
+    ]
+    assert settle_plain(stoker, claim(stoker, worker))
+    assert connection.execute("select became from stoker.retry_task(%s, 'ann', null)", (old,)).fetchall() == [("queued",)]
+    assert put(connection, NewTask("m", key="k")) == old
+    assert check(connection) == Counts(ready=1, done=1)
+
+
+@WAYS
 def test_a_loser_waits_and_never_reports_what_was_rolled_back(database: str, connection: Connection, put: Put) -> None:
     """Of two who give one key, whoever commits has it; the other looks again in a new statement."""
     with psycopg.connect(database) as first, psycopg.connect(database) as second, ThreadPoolExecutor(1) as pool:
