@@ -59,9 +59,7 @@ def _names_variables(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names_classes(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(_CLASS.fullmatch(name) for name in names):
-        raise ValueError(
-            'must list classes of exceptions, bare or dotted: ["TimeoutError", "requests.exceptions.ConnectionError"]'
-        )
+        raise ValueError('must list classes of exceptions, bare or dotted: ["TimeoutError", "jobs.BusyError"]')
     return names
 
 

@@ -40,6 +40,7 @@ def asked(message: list[Any], desk: Desks, *, ends: bool = False) -> tuple[list[
     book, claim = Book(), Claim("token", [(5, 6, 0)], [Chunk(2, "1,2")], started=True)
     book.claims.append(claim)
     book.feed(claim, 1.0)
+    claim.end(1)
     notices, shift, answers = Notices(), Fences(), list[tuple[int, bytes]]()
     if ends:
         desk.then = lambda: (setattr(claim.entry(0), "said", DONE), claim.end(0), None)[-1]
@@ -71,9 +72,9 @@ def test_an_answer_goes_to_the_runner_that_asked_with_the_questions_number() -> 
     assert (desk.asked[0].token, desk.asked[0].id, desk.asked[0].attempt) == ("token", 5, 1)
 
 
-@pytest.mark.parametrize("message", [["steps", 1, 6, 7], ["steps", 9, 5, 7]])
+@pytest.mark.parametrize("message", [["steps", 1, 6, 7], ["steps", 9, 5, 7], ["steps", 2, 6, 7]])
 def test_a_question_about_a_task_that_is_not_that_one_is_refused_and_asks_nobody(message: list[Any]) -> None:
-    """P2: a handler that keeps an old task writes nothing into the one that runs now."""
+    """P2: a handler that keeps an old task writes nothing into the one that runs now, nor into one that is over."""
     desk = Desks("{}")
     assert asked(message, desk) == ([(2, b"[7,null]\n")], False)
     assert desk.asked == []
