@@ -142,6 +142,44 @@ def results(
         say_json({"task": task, "fire": number, "label": label, "payload": payload, "result": result})
 
 
+@tasks.command("run")
+def run(
+    context: typer.Context,
+    task: int,
+    inline: Annotated[
+        bool, typer.Option("--inline", help="Here and now, in a fire of its own; else a fire will run it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run one queued task now, whatever its turn, and show how it ended: stoker tasks run 17 --inline.
+
+    It is a fire of the lane "inline", with its note, its limits and its own daily count; what others run goes on.
+    """
+    from stoker.orchestrator.fire_command import run_task
+
+    session, database = context.obj, context.obj.database
+    rows = database.run("find_task", id=task)
+    if not rows:
+        raise UsageError(f"there is no task {task}")
+    mode, stands = rows[0][1], rows[0][2]
+    if not inline:
+        raise UsageError(f"say --inline to run task {task} here and now; without it the next fire runs it in its turn")
+    if mode not in session.config.modes:
+        raise UsageError(f"mode {mode} of task {task} is not configured here")
+    if stands != "queued":
+        raise UsageError(f"task {task} is {stands}, not queued; stoker explain {task} says more")
+    ended = run_task(session, task, mode)
+    if ended.refusal is not None:
+        raise UsageError(f"fire {ended.fire} refused: {ended.refusal}")
+    show(context, task=task, as_json=as_json)
+    if not as_json:
+        for attempt, output in database.run("list_outputs", id=task)[-1:]:
+            say(f"--- printed in attempt {attempt}")
+            say("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in output).rstrip("\n"))
+    if ended.signal_number:
+        raise typer.Exit(128 + ended.signal_number)
+
+
 def logs(context: typer.Context, task: int, as_json: Json = False) -> None:
     """What a task printed, attempt by attempt: stoker logs 17."""
     database = context.obj.database

@@ -69,6 +69,12 @@ class Plan:
         return None if any(take is None for take in takes) else sum(take or 0 for take in takes)
 
 
+def for_one_task(mode: str, ceilings: Ceilings) -> Plan:
+    """One worker, for one task that somebody wants run now; none when the pool may hold nobody."""
+    workers = min(1, max(ceilings.max_pool, 0))
+    return Plan((Share(mode, 1, workers, 1, "asked for", workers, None),), ceilings.max_pool, "asked for")
+
+
 def decide(backlogs: list[Backlog], ceilings: Ceilings) -> Plan:
     """Give workers to modes: one each, oldest first, then by weight, until nobody wants more or the pool is full."""
     pool = max(ceilings.max_pool, 0)

@@ -17,7 +17,7 @@ from stoker.orchestrator import snapshot
 from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.barrier import FENCED, Barrier
 from stoker.orchestrator.config import Config
-from stoker.orchestrator.decide import Plan, decide
+from stoker.orchestrator.decide import Plan, decide, for_one_task
 from stoker.orchestrator.latch import Latch
 from stoker.orchestrator.launchers.local import LocalLauncher
 from stoker.orchestrator.logs import log
@@ -43,13 +43,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the caller wants: a lane, a reason for people, some modes only, a key of its own, a schedule's due slot only."""
+    """What the caller wants: a lane, a reason for people, some modes only, a key of its own, a schedule's due slot only.
+
+    ``task``: one worker, for this one task of the only mode.
+    """
 
     lane: str = "main"
     reason: str | None = None
     modes: frozenset[str] = frozenset()
     key: str | None = None
     schedule: ScheduleSettings | None = None
+    task: int | None = None
 
 
 class Fire:
@@ -117,6 +121,8 @@ class Fire:
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:
         seen = snapshot.read(self._database, self._config, self._asked.modes)
         plan = decide(seen.backlogs, ceilings(self._config))
+        if self._asked.task is not None:
+            plan = for_one_task(seen.backlogs[0].mode, ceilings(self._config))
         recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts()))
         if not recorded:
             raise RuntimeError(f"fire {fire} was closed by somebody else while it planned")
@@ -145,7 +151,8 @@ class Fire:
         )
 
     def _muster(self, fire: int, plan: Plan) -> list[Orders]:
-        return muster(self._config, self._database.target, self._environ, plan, fire, self._installation)
+        orders = muster(self._config, self._database.target, self._environ, plan, fire, self._installation)
+        return [replace(one, task=self._asked.task) for one in orders] if self._asked.task is not None else orders
 
     def _terms(self, ended: str) -> Terms:
         return Terms(

@@ -129,6 +129,17 @@ def _fired(session: Session, options: Options, schedule: "ScheduleSettings | Non
         return Fire(session.database, session.config.under(schedule), os.environ, asked, launcher).run()
 
 
+def run_task(session: Session, task: int, mode: str) -> "Ended":
+    """A fire for one task alone, in a lane of its own."""
+    from stoker.orchestrator.launchers.local import LocalLauncher
+
+    with closing(LocalLauncher(os.environ)) as launcher:
+        from stoker.orchestrator.fire import Asked, Fire
+
+        asked = Asked("inline", f"task {task} alone", frozenset({mode}), task=task)
+        return Fire(session.database, session.config, os.environ, asked, launcher).run()
+
+
 def known(session: Session, modes: Sequence[str] | None) -> frozenset[str]:
     """The modes that were named; raises UsageError when one is not configured."""
     unknown = sorted(set(modes or ()) - set(session.config.modes))

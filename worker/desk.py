@@ -76,6 +76,8 @@ class Desk:
 
     def look(self) -> tuple[int | None, float | None]:
         """The oldest payload version that is claimable, and in how many seconds the next task of this mode is due."""
+        if self._orders.task is not None:
+            return None, None
         ((version, due_in),) = self._database.run("look_ready", mode=self._mode.name, version=self._mode.version)
         return version, due_in
 
@@ -101,7 +103,8 @@ class Desk:
         if then := following(settlements):
             statements.append(("enqueue_following", {"tasks": json.dumps(then)}))
         if want is not None:
-            statements.append(("claim_batch", self._claiming(want)))
+            name = "claim_batch" if self._orders.task is None else "claim_task"
+            statements.append((name, self._claiming(want)))
         try:
             results = self._database.flush(*statements)
         except CommitUnknownError:
@@ -143,6 +146,7 @@ class Desk:
     def _claiming(self, want: Want) -> Parameters:
         return {
             "worker": self._orders.worker,
+            "task": self._orders.task,
             "token": want.token,
             "mode": self._mode.name,
             "version": want.version,

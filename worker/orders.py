@@ -51,7 +51,7 @@ class ModeOrders:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """One worker's identity, its limits, and where its database is. ``modes``: all that are configured, with versions."""
+    """One worker's identity, its limits, and where its database is. ``modes``: all that are configured, with versions. ``task``: the only one it may take."""
 
     worker: str
     fire: int
@@ -60,6 +60,7 @@ class Orders:
     folder: str
     mode: ModeOrders
     target: Target
+    task: int | None = None
     task_cap: int | None = 25
     wall_clock: float | None = 900.0
     lease: float = 30.0

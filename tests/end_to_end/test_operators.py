@@ -241,3 +241,27 @@ def test_explain_says_why_for_whatever_stands(shop: Project) -> None:
     assert "not due until 2126-01-01" in said(shop, "explain", str(delayed))
     assert shop.json("explain", str(running))["state"] == "done"
     assert "there is no task 99" in said(shop, "explain", "99", code=2)
+
+
+def test_one_task_runs_here_and_now_whatever_its_turn(project: Project) -> None:
+    """Beside a fire that is busy, also before it is due; nothing else is taken, and it is shown with what it printed."""
+    project.write('[limits]\nmax_pool = 1\n[modes.quick]\nhandler = "jobs:quick"\n[modes.gated]\nhandler = "jobs:gated"\n')
+    project.enqueue("gated", 1)
+    fire = project.start("fire", "--mode", "gated")
+    project.wait_for_starts(1)
+    first, second = project.enqueue("quick", 1, 2)
+    (later,) = project.json("enqueue", "quick", "3", "--delay", "1h")["ids"]
+    refused = project.run("tasks", "run", str(second))
+    assert (refused.returncode, "--inline" in refused.stderr) == (2, True)
+    for task in (second, later):
+        assert project.json("tasks", "run", str(task), "--inline")["status"] == "done"
+    assert [row["status"] for row in project.json("tasks", "ls", "--mode", "quick")] == ["done", "done", "queued"]
+    again = project.run("tasks", "run", str(second), "--inline")
+    assert (again.returncode, "is done, not queued" in again.stderr) == (2, True)
+    project.run("pause", "quick", "--reason", "no")
+    paused = project.run("tasks", "run", str(first), "--inline")
+    assert (paused.returncode, "queued" in paused.stdout) == (0, True)
+    project.open_gate()
+    assert fire.wait(timeout=30) == 0
+    assert {mode for mode, *_ in project.ledger()} == {"gated", "quick"}
+    assert len(project.ledger()) == 3
