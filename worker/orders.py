@@ -51,7 +51,10 @@ class ModeOrders:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """One worker's identity, its limits, and where its database is. ``modes``: all that are configured, with versions. ``task``: the only one it may take."""
+    """One worker's identity, its limits, and where its database is.
+
+    ``modes``: all that are configured, with versions. ``task``: the only one it may take.
+    """
 
     worker: str
     fire: int
