@@ -12,7 +12,7 @@ from tests.end_to_end.project import Project
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("queue-*.md"))
-BLOCK = re.compile(r"^```(python|sql|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sql|sh|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONFIG = '[limits]\nfires_per_day = "none"\n[modes.hello]\nhandler = "jobs:hello"\n'
 HELLO = '\n\ndef hello(task):\n    return {"greeting": f"Hello, {task.payload[\'name\']}!"}\n'
 
@@ -35,6 +35,8 @@ def test_every_example_of_a_page_works(project: Project, page: str) -> None:
     for language, text in blocks:
         if language == "python":
             exec(compile(text, f"{page}: {text.splitlines()[0]}", "exec"), names)
+        elif language == "toml":
+            (project.folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
         elif language == "sql":
             with psycopg.connect(project.url, autocommit=True) as connection:
                 connection.execute(text.encode())
