@@ -143,6 +143,7 @@ def _workers(rows: list[tuple[Any, ...]], stillborn: list[dict[str, Any]]) -> di
         "lost": lost,
         "respawns": sum(row[11] for row in rows),
         "broken": sorted({f"{row[1]}: {row[7]}" for row in rows if row[6] == "broken"}),
+        "db_retries": sum(row[15] for row in rows),
         "peak_memory_bytes": max((row[12] or 0 for row in rows), default=0),
     }
 

@@ -86,7 +86,7 @@ def _claim(scratch: _Scratch, fire: int) -> tuple[bool, str]:
 
     first, second = scratch.one.in_transaction(both)
     for worker in workers:
-        scratch.one.run("leave", worker=worker, reason="checked", status=None, respawns=0, peak_memory=0, cpu=0.0)
+        scratch.one.run("leave", worker=worker, reason="checked", status=None, respawns=0, peak_memory=0, cpu=0.0, db_retries=0)
     ok = len(first) == len(second) == 10 and not first & second
     return (
         ok,

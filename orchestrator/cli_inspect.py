@@ -147,7 +147,7 @@ def fires_show(context: typer.Context, number: int, as_json: Json = False) -> No
     workers = database.run("fire_workers", fire=number)
     worker_names = (
         "worker", "mode", "ordinal", "started_at", "first_task_at", "exited_at", "exit_reason", "exit_status", "done",
-        "failed", "retried", "respawns", "peak_memory_bytes", "cpu_seconds", "owner",
+        "failed", "retried", "respawns", "peak_memory_bytes", "cpu_seconds", "owner", "db_retries",
     )  # fmt: skip
     if as_json:
         say_json({**facts, "workers": [dict(zip(worker_names, row, strict=True)) for row in workers]})

@@ -102,6 +102,8 @@ def _workers(workers: dict[str, Any]) -> list[str]:
         return []
     exits = ", ".join(f"{count} {inert(reason)}" for reason, count in sorted(workers["exits"].items()))
     lines = [f"- {workers['launched']} launched; left because: {exits}."]
+    if workers.get("db_retries"):
+        lines.append(f"- {workers['db_retries']} database statement(s) were tried again.")
     if workers["respawns"]:
         lines.append(f"- {workers['respawns']} runner(s) started again.")
     lines += [

@@ -66,7 +66,10 @@ def _words(error: BaseException) -> str:
 
 
 class Database:
-    """A connection that is made when first used, and again when it was lost. One statement at a time, from any thread."""
+    """A connection that is made when first used, and again when it was lost. One statement at a time, from any thread.
+
+    ``retries`` counts how often a statement was tried again.
+    """
 
     def __init__(
         self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0, by_index: bool = False
@@ -76,6 +79,7 @@ class Database:
         self._by_index = by_index
         self._application = application
         self.patience_seconds = patience_seconds
+        self.retries = 0
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
@@ -148,6 +152,7 @@ class Database:
             try:
                 return self._attempt(attempt, repeatable=repeatable)
             except _RetryError:
+                self.retries += 1
                 return self._retry(attempt, repeatable=repeatable)
 
     def _retry(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
@@ -157,12 +162,16 @@ class Database:
             retry=tenacity.retry_if_exception_type(_RetryError),
             wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
             stop=tenacity.stop_after_delay(self.patience_seconds),
+            before_sleep=self._count,
         )
         try:
             result: Result = retrying(self._attempt, attempt, repeatable=repeatable)
             return result
         except tenacity.RetryError as error:
             raise DatabaseUnreachableError(_words(error.last_attempt.exception() or error)) from None
+
+    def _count(self, _: object) -> None:
+        self.retries += 1
 
     def _attempt(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
         try:

@@ -87,7 +87,8 @@ class Desk:
 
     def leave(self, reason: str, **facts: Any) -> None:
         """This worker's last word."""
-        self._database.run("leave", worker=self._orders.worker, reason=reason, **facts)
+        retries = self._database.retries
+        self._database.run("leave", worker=self._orders.worker, reason=reason, db_retries=retries, **facts)
 
     def visit(self, settlements: Sequence[Settlement], want: Want | None, tally: dict[str, int]) -> Answer:
         """Settle and claim in one pipeline, one transaction.

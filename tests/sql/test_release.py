@@ -130,7 +130,7 @@ def test_a_worker_that_left_keeps_its_last_word(stoker: Database, connection: Co
     """A claim it left behind is freed all the same."""
     fill(connection, 1)
     claim(stoker, worker, ahead=True)
-    stoker.run("leave", worker=worker, reason="cap", status="said", respawns=0, peak_memory=0, cpu=0.0)
+    stoker.run("leave", worker=worker, reason="cap", status="said", respawns=0, peak_memory=0, cpu=0.0, db_retries=0)
     assert release(stoker, worker) == (1, 0, 0, 0, 0)
     assert connection.execute("select exit_reason, exit_status from stoker.workers").fetchall() == [("cap", "said")]
     assert check(connection) == Counts(ready=1)
