@@ -122,13 +122,13 @@ def test_a_program_s_exit_status_is_the_verdict(programs: Project) -> None:
 
 def test_the_last_result_line_is_the_result_and_every_other_line_is_output(programs: Project) -> None:
     """A line with the key result, also one without a newline at the end; other JSON and other words are kept as output."""
-    lines = 'words\n{"progress": 1}\n{"result": 1}\n[1]\n{"result": {"status": "new", "n": 2}}'
+    lines = 'words\n{"percent": 1}\n{"result": 1}\n[1]\n{"result": {"status": "new", "n": 2}}'
     (task, silent) = programs.enqueue("program", {"say": lines}, {"say": ""})
     facts = programs.json("fire")
     assert facts["modes"][0]["tally"] == {"new": 1}
     stands = dict(programs.query("select id, result from stoker.task_queue"))
     assert stands == {task: {"status": "new", "n": 2}, silent: None}
-    assert programs.run("logs", str(task)).stdout == '--- attempt 1\nwords\n{"progress": 1}\n[1]\n'
+    assert programs.run("logs", str(task)).stdout == '--- attempt 1\nwords\n{"percent": 1}\n[1]\n'
 
 
 def test_a_program_s_result_that_cannot_be_kept_fails_its_task_for_good(programs: Project) -> None:
