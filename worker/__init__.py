@@ -3,7 +3,7 @@
 A worker is two processes. The keeper owns the database, the tokens, the leases, the limits and the clock, and imports
 no user code; the runner imports the handlers and nothing of the database.
 
-    task.py      what a handler is given: the API users write against
+    task.py      what a handler is given: the API users write against; outcomes.py what it may return
     settings.py  the sections of config.toml that belong to this room
     orders.py    what a keeper is told on its standard input
 
@@ -13,17 +13,19 @@ no user code; the runner imports the handlers and nothing of the database.
     limits.py    what that reason may be, and when the runner must be ended
     book.py      the claims it holds, and what has become of each task
     pace.py      how many tasks to take next, and from where on
-    desk.py      its dealings with the database: claim, settle, give back
+    desk.py      its dealings with the database: claim, settle, give back; settlement.py what became of a claim
+    clerk.py     what a running task needs of the database: steps, progress, who is called off; notices.py until then
     pen.py       the runner it keeps: start, feed, hear, end
-    wire.py      the pipes to it; frames.py what goes in, over.py what is learned
+    wire.py      the pipes to it; frames.py what goes in, said.py and over.py what is learned
     command.py   the same for a mode whose runner is the user's own program; pipes.py and listener.py speak with it
     capture.py   what tasks print, task by task, bounded
 
     runner.py    the runner: import the handler, run what is fed; overlap.py runs several at a time
+    steps.py     steps and progress as the runner sees them; calling_off.py cancels async handlers
     slate.py     the shared page on which a runner says what it does; it survives the runner
     pieces.py    JSON cut into its parts without reading it
-    verdict.py   what a failed attempt makes of its task
-    redact.py    errors made fit to be stored
+    verdict.py   what an attempt that is not done makes of its task
+    errors.py    what is told of an exception; redact.py makes it fit to be stored
     backoff.py   when to try again
     journal.py   a keeper's log lines
 """

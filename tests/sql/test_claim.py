@@ -204,8 +204,15 @@ def test_a_worker_that_is_fenced_or_gone_gets_no_row(
     parameters: dict[str, dict[str, Any]] = {
         "fence_worker": {"worker": worker, "only_lapsed": False},
         "fence_fire": {"fire": fire},
-        "leave": {"worker": worker, "reason": "cap", "status": None, "respawns": 0, "peak_memory": 0, "cpu": 0.0,
-                  "db_retries": 0},
+        "leave": {
+            "worker": worker,
+            "reason": "cap",
+            "status": None,
+            "respawns": 0,
+            "peak_memory": 0,
+            "cpu": 0.0,
+            "db_retries": 0,
+        },
         "release_worker": {"worker": worker, "kind": "worker lost", "error": "worker lost", "status": None},
     }
     assert stoker.run(end, **parameters[end])

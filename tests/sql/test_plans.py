@@ -127,7 +127,15 @@ def put(scene: Scene) -> Parameters:
 
 
 def leaving(scene: Scene) -> Parameters:
-    return {"worker": scene.worker, "reason": "empty", "status": None, "respawns": 0, "peak_memory": 1, "cpu": 1.0, "db_retries": 0}
+    return {
+        "worker": scene.worker,
+        "reason": "empty",
+        "status": None,
+        "respawns": 0,
+        "peak_memory": 1,
+        "cpu": 1.0,
+        "db_retries": 0,
+    }
 
 
 def entering(scene: Scene) -> Parameters:
