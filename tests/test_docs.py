@@ -1,4 +1,4 @@
-"""The examples in docs/queue-*.md work as they stand: each page's blocks are run in order, as a reader would."""
+"""The examples in docs/queue-*.md and docs/testing.md work as they stand: each page's blocks are run in order, as a reader would."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ import pytest
 from tests.end_to_end.project import Project
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = sorted(path.name for path in DOCS.glob("queue-*.md"))
+PAGES = [*sorted(path.name for path in DOCS.glob("queue-*.md")), "testing.md"]
 BLOCK = re.compile(r"^```(python|sql|sh|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONFIG = '[limits]\nfires_per_day = "none"\n[modes.hello]\nhandler = "jobs:hello"\n'
 HELLO = '\n\ndef hello(task):\n    return {"greeting": f"Hello, {task.payload[\'name\']}!"}\n'
@@ -51,5 +51,5 @@ def test_every_example_of_a_page_works(project: Project, page: str) -> None:
 
 
 def test_the_pages_are_there() -> None:
-    """One for producers, one for operators."""
-    assert PAGES == ["queue-operators.md", "queue-producers.md"]
+    """One for producers, one for operators, one for tests."""
+    assert PAGES == ["queue-operators.md", "queue-producers.md", "testing.md"]
