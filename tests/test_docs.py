@@ -1,4 +1,4 @@
-"""The examples in docs/queue-*.md and docs/testing.md work as they stand: each page's blocks are run in order, as a reader would."""
+"""The examples in docs/queue-*.md and docs/testing.md work as they stand: the blocks of a page in order, as a reader would."""
 
 import re
 import shlex
