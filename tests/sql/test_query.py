@@ -102,7 +102,8 @@ HOSTILE = """
     create operator hostile.= (leftarg = text, rightarg = text, function = hostile.equal);
     create function hostile.before(bigint, bigint) returns boolean language sql as $$ select false $$;
     create operator hostile.<= (leftarg = bigint, rightarg = bigint, function = hostile.before);
-    create function hostile.plus(timestamptz, interval) returns timestamptz language sql as $$ select 'infinity'::timestamptz $$;
+    create function hostile.plus(timestamptz, interval) returns timestamptz language sql
+        as $$ select 'infinity'::timestamptz $$;
     create operator hostile.+ (leftarg = timestamptz, rightarg = interval, function = hostile.plus);
     create table hostile.tasks (id bigint);
     create table hostile.keys (mode text, key text, id bigint, seconds float8);
