@@ -1,5 +1,7 @@
 """Operators on the real command line: tasks moved, modes paused, questions answered, and all of it told."""
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -265,3 +267,21 @@ def test_one_task_runs_here_and_now_whatever_its_turn(project: Project) -> None:
     assert fire.wait(timeout=30) == 0
     assert {mode for mode, *_ in project.ledger()} == {"gated", "quick"}
     assert len(project.ledger()) == 3
+
+
+@pytest.mark.parametrize("end", ["cancel", "kill"])
+def test_the_place_of_a_task_that_was_called_off_or_lost_is_free_again(project: Project, end: str) -> None:
+    """R14: with room for one alone, in the pool and in its mode, the next task runs in the next fire at the latest."""
+    project.write('[limits]\nmax_pool = 1\n[modes.gated]\nhandler = "jobs:gated"\nmax_workers = 1\nmax_attempts = 1\n')
+    first, second = project.enqueue("gated", 1, 2)
+    fire = project.start("fire")
+    project.wait_for_starts(1)
+    if end == "cancel":
+        assert project.run("tasks", "cancel", str(first)).returncode == 0
+    (keeper,) = project.keepers()
+    os.kill(keeper, signal.SIGKILL)
+    project.open_gate()
+    assert fire.wait(timeout=40) == 0
+    assert project.run("fire").returncode == 0
+    stands = {row["id"]: row["status"] for row in project.json("tasks", "ls")}
+    assert stands == {first: "cancelled" if end == "cancel" else "failed", second: "done"}

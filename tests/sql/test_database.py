@@ -1,5 +1,6 @@
 """Speaking to a server that goes away, refuses, dawdles, or answers into a broken line."""
 
+import itertools
 import re
 import socket
 import threading
@@ -316,3 +317,24 @@ def test_no_url_is_shown_by_the_words_of_an_error(tmp_path: Path) -> None:
         connect(Target(f"postgresql://user:{SECRET}@/d?host={tmp_path}"))
     assert re.search("No such file or directory", str(refused.value))
     assert "postgresql:" not in str(refused.value)
+
+
+def test_a_statement_that_times_out_is_tried_ever_more_seldom_and_recovers_by_itself(
+    database: str, connection: Connection
+) -> None:
+    """R44: not at once and again at once: the pauses grow, with jitter; when the server can, it goes on."""
+    own = Database(Target(database, statement_timeout=0.05), patience_seconds=20.0)
+    attempts: list[float] = []
+
+    def work(tx: Transaction) -> None:
+        attempts.append(time.monotonic())
+        tx.connection.execute("select pg_sleep(%s)", (1.0 if time.monotonic() - attempts[0] < 4 else 0.0,))
+
+    own.in_transaction(work)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+    assert 4 < len(attempts) < 25
+    assert own.retries == len(attempts) - 1
+    assert max(pauses[len(pauses) // 2 :]) > 4 * min(pauses)
+    assert max(pauses) < 2.5
+    own.close()
+    assert connection.info.transaction_status == 0
