@@ -44,7 +44,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The outcome: the fire's number, and why it was refused, if it was; 0 and ``idle`` when nothing was due."""
+    """The outcome: the fire's number, and why it was refused, if it was.
+
+    Without a fire the number is 0: nothing was due (``idle``), or the refusal stands in the slot.
+    """
 
     fire: int
     refusal: str | None
@@ -85,6 +88,9 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     refusal = f"the gate is closed: {request.gate}" if request.gate else refuse(standing, request.interlocks)
     if due is not None and standing.active is not None and schedule is not None and schedule.overlap == "wait":
         return Admission(0, None, due.at, f"the slot waits for fire {standing.active}")
+    if due is not None and schedule is not None and refusal is not None:
+        decide(tx, due, schedule, fire=0, refusal=refusal)
+        return Admission(0, refusal, due.at)
     ((fire,),) = tx.run(
         "open_fire",
         key=request.key,

@@ -53,7 +53,7 @@ def prove(session: Session) -> list[Finding]:
             ]
     except (MigrationError, StatementError) as error:
         return [Finding("scratch schema", False, f"could not be made, so nothing was proven: {error}")]
-    return [*found, Finding("7 a watcher for missed fires", *_watcher())]
+    return [*found, Finding("7 a watcher for missed fires", *_watcher(session.database))]
 
 
 @contextmanager
@@ -157,7 +157,10 @@ def _notes(scratch: _Scratch) -> tuple[bool, str]:
     return first and not second and len(notes) == 1, "a fire closed twice has one note; the second closer changed nothing"
 
 
-def _watcher() -> tuple[bool, str]:
+def _watcher(database: Database) -> tuple[bool, str]:
+    for age, expected in database.run("watchdog_age"):
+        ago = f"a watchdog looked {age:.0f} s ago"
+        return age <= expected, ago if age <= expected else f"{ago}, and should have looked again after {expected:.0f} s"
     return False, "no watchdog has reported to this database"
 
 

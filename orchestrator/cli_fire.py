@@ -69,7 +69,7 @@ def fire(
 
     In cron: 0 7 * * *  cd /srv/shop && stoker fire
 
-    With [[schedules]]: * * * * *  cd /srv/shop && stoker fire --due
+    With schedules: * * * * *  cd /srv/shop && stoker fire --due
     """
     options = Options(None, tuple(mode or ()), lane, reason, exit_code, as_json, schedule, due)
     raise typer.Exit(run(context.obj, options))

@@ -20,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(context: typer.Context) -> None:
-    """Stay: sweep every minute, and start a fire whenever a slot of [[schedules]] is due. SIGTERM ends it, and its fires."""
+    """Stay: sweep every minute, and start a fire whenever a slot of a schedule is due. SIGTERM ends it, and its fires."""
     import anyio
 
     from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
@@ -45,7 +45,7 @@ def run(context: typer.Context) -> None:
 
 
 def schedule(context: typer.Context) -> None:
-    """Stay, and start a fire whenever a slot of [[schedules]] is due; SIGTERM ends it, and the fires it started."""
+    """Stay, and start a fire whenever a slot of a schedule is due; SIGTERM ends it, and the fires it started."""
     import anyio
 
     from stoker.orchestrator.runtime import Runtime

@@ -61,4 +61,4 @@ def slots(
 
 
 def _local(instant: Any, zone: ZoneInfo) -> str:
-    return str(instant.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z" if instant.second else "%Y-%m-%d %H:%M %Z"))
+    return str(instant.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z"))

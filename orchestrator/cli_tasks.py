@@ -100,7 +100,7 @@ def show(
         return
     for name, value in facts.items():
         if value is not None and value is not False:
-            say(f"{name + ':':14}{json.dumps(value, ensure_ascii=False) if name in ('payload', 'result') else value}")
+            say(f"{name + ':':15}{json.dumps(value, ensure_ascii=False) if name in ('payload', 'result') else value}")
     if attempts:
         say()
         say_table(

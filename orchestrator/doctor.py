@@ -29,6 +29,9 @@ try:
     for part in attribute.split("."):
         found = getattr(found, part)
     inspect.signature(found).bind(object())
+    call = getattr(found, "__call__", None)
+    if int(sys.argv[3]) > 1 and not (inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(call)):
+        raise TypeError(f"concurrency = {sys.argv[3]} needs an async handler, and this is none")
 except BaseException as error:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(sys.argv[2])]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else frames and frames[-1][:2]
@@ -125,7 +128,7 @@ def _handler(config: Config, name: str) -> Finding:
         found = shutil.which(beside)
         return Finding(f"mode {name}", found is not None, found or f"program {program!r} is not found or not executable")
     probe = spawn(
-        [sys.executable, "-P", "-c", _PROBE, mode.handler, str(config.folder)],
+        [sys.executable, "-P", "-c", _PROBE, mode.handler, str(config.folder), str(mode.concurrency)],
         env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", *mode.env) if name in os.environ},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

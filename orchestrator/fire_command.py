@@ -97,7 +97,7 @@ def _ran(session: Session, options: Options, schedule: "ScheduleSettings | None"
     if ended.refusal is not None:
         show(
             {"fire": ended.fire, "refused": ended.refusal},
-            f"fire {ended.fire} refused: {ended.refusal}",
+            f"fire {ended.fire} refused: {ended.refusal}" if ended.fire else f"slot skipped: {ended.refusal}",
             as_json=options.as_json,
         )
         return REFUSED if options.exit_code else 0

@@ -78,7 +78,7 @@ def _modes(modes: list[dict[str, Any]], plan: dict[str, Any] | None) -> list[str
 def _why_left(mode: dict[str, Any], plan: dict[str, Any] | None) -> str:
     """Why tasks were left, as far as the plan tells."""
     share = next((s for s in (plan or {}).get("shares", []) if s["mode"] == mode["mode"]), None)
-    if not mode["left"] or share is None:
+    if not mode["left"] or share is None or not share["wanted"]:
         return ""
     can_take = "without a task cap" if share["can_take"] is None else f"for at most {share['can_take']:,} tasks"
     bound = "" if share["ceiling"] == "backlog" else f"; {share['ceiling']} bound it"

@@ -45,7 +45,8 @@ def _watch(options: argparse.Namespace) -> None:
     pager = Pager(config.settings, config.folder)
     if options.test_page:
         try:
-            pager.send(Page(TRIGGER, "test", "This is a test of stoker-watchdog; nothing is wrong.", "test"))
+            words = f"This is a test of stoker-watchdog on {os.uname().nodename}; nothing is wrong."
+            pager.send(Page(TRIGGER, "test", words, f"{config.folder}"))
         except PageError as error:
             sys.stderr.write(f"stoker-watchdog: {error}\n")
             sys.exit(WRONG)
@@ -62,6 +63,8 @@ def _watch(options: argparse.Namespace) -> None:
         for finding in look.findings or ():
             sys.stdout.write(finding.words + "\n")
         sys.stdout.flush()
+        if options.once and look.findings == [] and not look.failures:
+            sys.stdout.write("all is well\n")
         if options.once:
             sys.exit(CANNOT_CHECK if look.findings is None else WRONG if look.findings or look.failures else 0)
         time.sleep(config.settings.every_seconds)

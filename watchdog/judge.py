@@ -69,12 +69,12 @@ def _slots(facts: Facts) -> Iterator[Finding]:
         due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
         late = (one.now - due).total_seconds()
         if late > one.rule["grace"]:
-            at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M %Z")
-            never = "it never started" if one.decided_until is None else "its last slot was decided before"
+            at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+            never = "It never has. " if one.decided_until is None else ""
             yield Finding(
                 f"slot {one.schedule}",
-                f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened"
-                f" ({never}). Is the scheduler, or cron, running?",
+                f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
+                f" {never}Is stoker run, or cron, running?",
             )
 
 
@@ -84,11 +84,11 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
     age = next((lane.note_age for lane in facts.lanes if lane.lane == settings.lane), None)
     silent = facts.born_seconds if age is None else age
     if silent > settings.expected_interval_seconds + settings.grace_seconds:
-        since = "none ever has" if age is None else f"the last did {format_duration(round(age))} ago"
+        since = "none ever was" if age is None else f"the last was {format_duration(round(age))} ago"
         yield Finding(
             f"interval {settings.lane}",
             f"Orchestrator did not fire. The fleet is dark. Lane {settings.lane}: a fire is expected every"
-            f" {format_duration(settings.expected_interval_seconds)}; {since} reach its note.",
+            f" {format_duration(settings.expected_interval_seconds)}; {since}.",
         )
 
 

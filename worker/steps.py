@@ -18,6 +18,8 @@ from stoker.worker.task import Task
 
 STEP_LIMIT = 64 << 10
 LONGEST_NAME = LONGEST_TEXT = 200
+ANSWER = "answer"
+"""The step that a person finishes, by answering what a held task asks."""
 _LEAST_PAUSE_SECONDS = 0.05
 _CHUNK = 1 << 16
 _FIRST = threading.Lock()
@@ -122,6 +124,8 @@ def number_of(task: Task[Any]) -> int:
 def _checked(task: Task[Any], name: str) -> dict[str, Any]:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or "\0" in name:
         raise StepError(f"a step needs a name of 1 to {LONGEST_NAME} characters")
+    if name == ANSWER:
+        raise StepError(f"a step cannot be called {ANSWER!r}: that is what a person answers (task.answer)")
     declared = Task.runner.steps if Task.runner else ()
     if declared and name not in declared:
         raise StepError(f"mode {task.mode} has no step {name!r}: its steps in config.toml are {', '.join(declared)}")
@@ -139,7 +143,7 @@ def _keep(task: Task[Any], name: str, text: str) -> Any:
     """Store a finished step; its result as every later attempt will see it."""
     done = finished(task)
     declared = Task.runner.steps if Task.runner else ()
-    fraction = (len(done) + 1) / len(declared) if declared else None
+    fraction = (sum(one in done for one in declared) + 1) / len(declared) if declared else None
     if line := _line():
         line.ask("step", task, name, text, fraction)
     done[name] = json.loads(text)

@@ -72,9 +72,17 @@ class Task(Generic[Payload]):
     @property
     def steps_done(self) -> tuple[str, ...]:
         """The names of the steps that are finished, in this attempt or an earlier one."""
-        from stoker.worker.steps import finished
+        from stoker.worker.steps import ANSWER, finished
 
-        return tuple(finished(self))
+        return tuple(name for name in finished(self) if name != ANSWER)
+
+    @property
+    def answer(self) -> str | None:
+        """What a person answered to its ``Hold(question)``; None while nobody has."""
+        from stoker.worker.steps import ANSWER, finished
+
+        found: str | None = finished(self).get(ANSWER)
+        return found
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Show how far it is, from 0 to 1, to whoever looks: the latest, about once a second. Never waits."""

@@ -284,11 +284,15 @@ begin
     end if;
     was := 'held';
     became := 'queued';
+    if answer is not null then
+        insert into stoker.steps (id, name, attempt, result) values (task, 'answer', h.attempts, to_json(answer))
+        on conflict (id, name) do update set result = excluded.result, finished_at = now();
+    end if;
     perform stoker.place(task, h.attempts, h.available_at);
     perform stoker.tell(task, 'resume', actor, reason, json_build_object('kind', h.kind, 'question', h.question, 'answer', answer));
 end
 $$;
-comment on function stoker.resume_task is 'held for any reason but approval -> queued';
+comment on function stoker.resume_task is 'held for any reason but approval -> queued; the answer is kept where the handler finds it';
 
 create function stoker.erase_task(task bigint, actor text, reason text, forced boolean, out was text, out became text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$

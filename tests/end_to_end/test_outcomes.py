@@ -216,3 +216,20 @@ def test_the_progress_of_a_program_is_seen_while_it_runs(project: Project) -> No
     project.start("fire")
     seen = "select progress::text, progress_text, status from stoker.task_queue where id = %s"
     wait_until(lambda: project.query(seen, task) == [("0.4", "nearly", "in_progress")], 20, "progress")
+
+
+def test_an_answer_reaches_the_handler_that_asked(project: Project) -> None:
+    """A person's word, kept with the task: the handler asks once and goes on with what was answered."""
+    jobs = """
+def asking(task):
+    from stoker.worker.task import Hold
+    return Hold("which colour?") if task.answer is None else {"colour": task.answer, "steps": task.steps_done}
+"""
+    project.write('[modes.asking]\nhandler = "jobs:asking"\n', jobs)
+    (task,) = project.enqueue("asking", 1)
+    assert project.run("fire").returncode == 0
+    assert project.json("tasks", "show", str(task))["status"] == "held"
+    assert project.run("tasks", "resume", str(task), "--answer", "the blue one").returncode == 0
+    assert project.run("fire").returncode == 0
+    shown = project.json("tasks", "show", str(task))
+    assert (shown["status"], shown["result"]) == ("done", {"colour": "the blue one", "steps": []})

@@ -46,7 +46,7 @@ def test_a_due_time_without_a_slot_is_found_after_its_grace(facts: Schedule, fou
 def test_a_missed_fire_is_told_in_words_a_person_understands() -> None:
     """The words of plain cron, and those of a schedule in its own time."""
     (finding,) = judge(Facts(schedules=[schedule(timedelta(hours=27), timezone="Europe/Berlin")]), settings())
-    assert "Schedule day did not fire: due 2026-12-01 07:00 CET, 4h ago" in finding.words
+    assert "Schedule day did not fire: due 2026-12-01 07:00:00 CET, 4h ago" in finding.words
     (dark,) = judge(Facts(lanes=[Lane("main", 9 * 3600.0, None, None)]), settings(expected_interval="8h"))
     assert dark.words.startswith("Orchestrator did not fire. The fleet is dark. Lane main: a fire is expected every 8h")
 
