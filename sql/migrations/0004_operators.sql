@@ -85,7 +85,7 @@ end
 $$;
 comment on function stoker.take_queued is 'take a queued task out of its place; place is null when it was not queued, or moved at this moment';
 
-create or replace function stoker.take_out(task bigint, out place text, out spent integer, out not_before timestamptz)
+create function stoker.take_out(task bigint, out place text, out spent integer, out not_before timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     select q.place, q.spent, q.not_before into place, spent, not_before from stoker.take_queued(task) q;
@@ -94,9 +94,10 @@ begin
     end if;
 end
 $$;
+comment on function stoker.take_out is 'take a task that waits out of where it stands, ids of a span around it stay; place is null when it waits nowhere';
 
 -- The row is locked before it is asked whether the payload was erased; erasing locks the same row first.
-create or replace function stoker.reopen(task bigint) returns boolean
+create function stoker.reopen(task bigint) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     former record;
@@ -132,6 +133,7 @@ begin
     return true;
 end
 $$;
+comment on function stoker.reopen is 'queue a failed or cancelled task again, with all its attempts; false when it is neither';
 
 create function stoker.retry_task(task bigint, actor text, reason text, out was text, out became text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -335,5 +337,5 @@ end
 $$;
 comment on function stoker.erase_task is 'take out what a finished task says: payload, result, outputs, error texts, steps, progress; the fact stays';
 
-revoke execute on function stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
+revoke execute on function stoker.take_out, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
     stoker.release_task, stoker.approve_task, stoker.hold_task, stoker.resume_task, stoker.erase_task from public;

@@ -83,9 +83,7 @@ end
 $$;
 comment on function stoker.check_task is 'refuse what is no task; all but its payload';
 
-revoke execute on function stoker.unreadable, stoker.check_task from public;
-
-create or replace function stoker.enqueue(
+create function stoker.enqueue(
     mode text, payload json, priority integer default 0, version integer default null, max_attempts integer default null,
     available_at timestamptz default null, expires_at timestamptz default null, tags text[] default null,
     lane_key text default null, needs_approval boolean default false, key text default null,
@@ -169,3 +167,6 @@ begin
     return new_id;
 end
 $$;
+comment on function stoker.enqueue is 'put a task in, in the caller''s transaction; the id of it, or of the one that has its key';
+
+revoke execute on function stoker.unreadable, stoker.check_task, stoker.enqueue from public;
