@@ -84,6 +84,27 @@ def test_an_idle_reader_makes_it_abort_in_time_and_it_works_afterwards(
     assert state(database)[0] == NEXT
 
 
+def test_who_takes_the_tables_in_another_order_goes_first(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R59: a claim holds ready and wants tasks, while the migration holds tasks and wants ready: no deadlock, no long wait."""
+    newer(monkeypatch, "alter table stoker.tasks add column a int; alter table stoker.ready add column b int;")
+    waiting = (
+        "select from pg_locks l join pg_stat_activity a using (pid) where not granted and application_name = 'stoker migrate'"
+    )
+    with (
+        psycopg.connect(database) as claimer,
+        psycopg.connect(database, autocommit=True) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        claimer.execute("select from stoker.ready")
+        migrating = pool.submit(migrate, database, lock_timeout=30.0)
+        wait_until(lambda: other.execute(waiting).rowcount, message="the migration did not get to its lock")
+        began = time.monotonic()
+        claimer.execute("select from stoker.tasks")
+        assert time.monotonic() - began < 0.9
+        claimer.commit()
+        assert migrating.result() == [f"{NEXT:04}_next.sql"]
+
+
 def test_of_migrators_at_once_one_applies_each_and_the_others_find_it_done(empty: str) -> None:
     """From nothing, several times over: no error, no migration twice."""
     gate = threading.Barrier(4)
