@@ -204,4 +204,40 @@ def full_cycle(url: str, schema: str, **target: Any) -> None:
         assert [row[0] for row in rows] == list(range(10, 0, -1))
         connection.execute(in_schema("select setval('stoker.task_ids', 15000000)", schema))
         assert add_partitions(database) == 4
+        produce(database, connection)
     database.close()
+
+
+def produce(database: Database, connection: psycopg.Connection[Any]) -> None:
+    """Everything that a producer may ask for, in SQL and in Python, in one schema."""
+    schema, door = database.target.schema, Door(schema=database.target.schema)
+
+    def ask(text: str) -> Any:
+        ((value,),) = connection.execute(in_schema(text, schema)).fetchall()
+        return value
+
+    def put(more: str) -> int:
+        return int(ask(f"select stoker.enqueue('p', '{{\"a\": [1, 1e10, \"\\u00e9\"]}}', {more})"))
+
+    database.run("see_modes", modes=["m", "p"], versions=[1, 1], payload_limit=1 << 20)
+    keyed = put("key => 'k', key_seconds => 60, tags => '{x}'")
+    assert put("key => 'k'") == keyed
+    assert enqueue_many(connection, [NewTask("p", key="k"), NewTask("p", key="n")], door).duplicates == (0,)
+    assert enqueue(connection, NewTask("p", key="k"), door) == keyed
+    assert ask("select stoker.status('p', 'k')") == "queued"
+    front, behind = put("lane_key => 'l'"), put("lane_key => 'l'")
+    held, late = put("needs_approval => true"), put("available_at => now() + interval '1 h', expires_at => now()")
+    assert database.run("expire", limit=10) == [(1,)]
+    assert ask(f"select stoker.finished_at({late}) is not null")
+    assert ask(f"select place from stoker.take_out({front})") == "ready"
+    connection.execute(in_schema(f"insert into stoker.cancelled (id, attempts, actor) values ({front}, 0, 'x')", schema))
+    assert database.run("move_lines", ids=[front]) == [(1,)]
+    assert database.run("open_lines") == [(0,)]
+    assert ask(f"select stoker.reopen({front})")
+    assert ask(f"select place from stoker.take_out({held})") == "held"
+    assert ask(f"select stoker.place({held}, 0, null)") == "ready"
+    assert ask("select string_agg(status, ' ' order by id) from stoker.task_queue where mode = 'p'") == (
+        "queued queued queued queued queued expired"
+    )
+    assert behind > front
+    check(connection, schema)

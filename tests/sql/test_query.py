@@ -90,6 +90,63 @@ def test_two_schemas_in_one_database_never_see_each_other(database: str, stoker:
     other.close()
 
 
+HOSTILE = """
+    create schema hostile;
+    create function hostile.now() returns timestamptz language sql as $$ select 'infinity'::timestamptz $$;
+    create function hostile.length(text) returns integer language sql as $$ select 0 $$;
+    create function hostile.octet_length(text) returns integer language sql as $$ select 1 << 30 $$;
+    create function hostile.make_interval(secs double precision) returns interval language sql as $$ select interval '-1 y' $$;
+    create function hostile.nextval(regclass) returns bigint language sql as $$ select 1::bigint $$;
+    create function hostile.unreadable(text) returns text language sql as $$ select 'hostile' $$;
+    create function hostile.equal(text, text) returns boolean language sql as $$ select false $$;
+    create operator hostile.= (leftarg = text, rightarg = text, function = hostile.equal);
+    create function hostile.before(bigint, bigint) returns boolean language sql as $$ select false $$;
+    create operator hostile.<= (leftarg = bigint, rightarg = bigint, function = hostile.before);
+    create function hostile.plus(timestamptz, interval) returns timestamptz language sql as $$ select null::timestamptz $$;
+    create operator hostile.+ (leftarg = timestamptz, rightarg = interval, function = hostile.plus);
+    create table hostile.tasks (id bigint);
+    create table hostile.keys (mode text, key text, id bigint, seconds float8);
+    create table hostile.ready (mode text);
+    create type hostile.text as (a int);
+"""
+
+
+@pytest.mark.parametrize("schema", ["stoker", 'st"o%ker', "UPPER Case", "\u00e9" * 31 + "x"])
+def test_producers_are_not_led_astray_by_a_hostile_search_path(cluster: Cluster, schema: str) -> None:
+    """R82, T05: the functions look in pg_catalog only for what they do not name in full, whoever calls them."""
+    name = cluster.create()
+    migrate(cluster.url(name), schema)
+    with psycopg.connect(cluster.url(name), autocommit=True) as connection:
+        connection.execute(HOSTILE)
+        connection.execute("set search_path = hostile, pg_catalog")
+        put = in_schema("select stoker.enqueue('m', '1', key => 'k', available_at => pg_catalog.now())", schema)
+        assert connection.execute(put).fetchall() == connection.execute(put).fetchall() == [(1,)]
+        assert connection.execute(in_schema("select stoker.status('m', 'k')", schema)).fetchall() == [("queued",)]
+        assert connection.execute(in_schema("select stoker.enqueue('m', '[1e10]', lane_key => 'l')", schema)).fetchall()
+        assert connection.execute("select count(*) from hostile.tasks").fetchall() == [(0,)]
+        connection.execute("set search_path = pg_catalog")
+        assert check(connection, schema) == Counts(ready=2)
+    cluster.drop(name)
+
+
+def test_producers_of_two_schemas_never_see_each_other(cluster: Cluster) -> None:
+    """R82: keys, lines, modes and limits are each schema's own."""
+    name = cluster.create()
+    schemas = ["a b", 'a"b']
+    for schema in schemas:
+        migrate(cluster.url(name), schema)
+    with psycopg.connect(cluster.url(name), autocommit=True) as connection:
+        connection.execute(in_schema("insert into stoker.modes (mode, version) values ('only', 7)", schemas[0]))
+        connection.execute(in_schema("update stoker.installation set payload_limit = 3", schemas[0]))
+        put = "select stoker.enqueue('only', '123456', key => 'k', lane_key => 'l')"
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+            connection.execute(in_schema(put, schemas[0]))
+        assert connection.execute(in_schema(put, schemas[1])).fetchall() == [(1,)]
+        assert enqueue_many(connection, [NewTask("only", 1, key="k", lane_key="l")], Door(schema=schemas[0])).duplicates == ()
+        assert [check(connection, schema).ready for schema in schemas] == [1, 1]
+    cluster.drop(name)
+
+
 @pytest.mark.parametrize("major", installed_majors())
 def test_a_full_cycle_works_on_every_major_version(major: int) -> None:
     """PostgreSQL 15 and up."""
