@@ -1,0 +1,63 @@
+"""What the pages about the queue show is run, block by block, as a reader would, on a real database."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.end_to_end.project import Project
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(DOCS.glob("queue-*.md"))
+_BLOCK = re.compile(r"^```(python|sql|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+CONFIG = """
+[limits]
+fires_per_day = "none"
+[modes.hello]
+handler = "jobs:plain"
+[modes.mail]
+handler = "jobs:plain"
+[modes.resize]
+handler = "jobs:plain"
+model = "models:Resize"
+"""
+MODELS = "from pydantic import BaseModel\n\n\nclass Resize(BaseModel):\n    path: str\n    width: int = 100\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> None:
+    """In the order of the page, in one folder, against one database."""
+    project = Project(tmp_path, database)
+    project.write(CONFIG)
+    (tmp_path / "models.py").write_text(MODELS)
+    blocks = _BLOCK.findall(page.read_text("utf-8"))
+    assert blocks, f"{page.name} shows nothing"
+    subprocess.run(["stoker", "migrate"], cwd=tmp_path, env=environment(project), check=True, capture_output=True)
+    try:
+        for kind, text in blocks:
+            if kind == "sql":
+                with psycopg.connect(database, autocommit=True) as connection:
+                    connection.execute(text.encode())
+                continue
+            command = [sys.executable, "-c", text] if kind == "python" else ["sh", "-e", "-c", text]
+            done = subprocess.run(
+                command, cwd=tmp_path, env=environment(project), capture_output=True, text=True, timeout=120, check=False
+            )
+            assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stdout}{done.stderr}"
+    finally:
+        project.end()
+
+
+def environment(project: Project) -> dict[str, str]:
+    """``stoker`` is the one beside this Python; the database is told as a reader's own program is told it."""
+    beside = str(Path(sys.executable).parent)
+    return project.environment(PATH=f"{beside}{os.pathsep}{os.environ['PATH']}", DATABASE_URL=project.url)
+
+
+def test_the_pages_are_there() -> None:
+    """Nothing above is true only because there was nothing to look at."""
+    assert "queue-producers" in {page.stem for page in PAGES}
