@@ -60,16 +60,20 @@ begin
         when mode is null or length(mode) not between 1 and 63 then 'mode must be a name of 1 to 63 characters'
         when version < 1 then 'version must be a whole number from 1'
         when max_attempts < 1 then 'max_attempts must be a whole number from 1'
-        when cardinality(tags) > 20 or array_ndims(tags) > 1 then 'tags must be at most 20 words'
-        when array_position(tags, null) is not null
-             or exists (select from unnest(tags) as tag where length(tag) not between 1 and 100)
-            then 'a tag must be 1 to 100 characters'
         when length(lane_key) not between 1 and 200 then 'lane_key must be 1 to 200 characters'
         when length(key) not between 1 and 200 then 'key must be 1 to 200 characters'
         when key is null and retry_terminal then 'retry_terminal needs a key: it opens the task again that has it'
         when key_seconds < 0 or key_seconds > 316224000 then 'key_seconds must be a number of seconds from 0 to 316224000'
     end;
-    if wrong is null then
+    if tags is not null then
+        if cardinality(tags) > 20 or array_ndims(tags) > 1 then
+            wrong := 'tags must be at most 20 words';
+        elsif array_position(tags, null) is not null
+              or exists (select from unnest(tags) as tag where length(tag) not between 1 and 100) then
+            wrong := 'a tag must be 1 to 100 characters';
+        end if;
+    end if;
+    if available_at is not null or expires_at is not null then
         foreach moment in array array[available_at, expires_at] loop
             if moment < '0002-01-01 00:00:00+00' or moment >= '9999-01-01 00:00:00+00' then
                 wrong := 'a time is beyond the years 2 to 9998';
@@ -96,29 +100,36 @@ declare
     kept double precision;
     ended timestamptz;
     known integer;
+    seen timestamptz;
     most integer;
     wrong text;
 begin
     perform stoker.check_task(mode, version, max_attempts, available_at, expires_at, tags, lane_key, key, key_seconds,
                               retry_terminal);
-    select i.payload_limit, (select m.version from stoker.modes m
-                            where m.mode = enqueue.mode and m.seen_at > now() - interval '30 days')
-    into most, known from stoker.installation i;
-    if known is null and allow_unknown is not true
-       and exists (select from stoker.modes m where m.seen_at > now() - interval '30 days') then
-        raise exception 'unknown mode %', quote_literal(mode) using errcode = 'invalid_parameter_value',
-            hint = 'configured: ' || (select string_agg(m.mode, ', ' order by m.mode) from stoker.modes m
-                                      where m.seen_at > now() - interval '30 days')
-                   || '; or allow_unknown => true';
+    select i.payload_limit, m.version, m.seen_at into most, known, seen
+    from stoker.installation i left join stoker.modes m on m.mode = enqueue.mode;
+    if allow_unknown is not true then
+        if seen <= now() - interval '30 days' then
+            known := null;
+        end if;
+        if known is null and exists (select from stoker.modes m where m.seen_at > now() - interval '30 days') then
+            raise exception 'unknown mode %', quote_literal(mode) using errcode = 'invalid_parameter_value',
+                hint = 'configured: ' || (select string_agg(m.mode, ', ' order by m.mode) from stoker.modes m
+                                          where m.seen_at > now() - interval '30 days')
+                       || '; or allow_unknown => true';
+        end if;
     end if;
     payload := coalesce(payload, 'null');
     if octet_length(payload::text) > most then
         raise exception 'payload is % bytes, above the limit of %', octet_length(payload::text), most
             using errcode = 'program_limit_exceeded', hint = 'store it elsewhere and enqueue its name';
     end if;
-    wrong := stoker.unreadable(payload::text);
-    if wrong is not null then
-        raise exception '%', wrong using errcode = 'invalid_parameter_value';
+    -- What is short and has neither an exponent nor an escape cannot be unreadable.
+    if octet_length(payload::text) > 200 or payload::text ~ '[0-9][eE]|\\u' then
+        wrong := stoker.unreadable(payload::text);
+        if wrong is not null then
+            raise exception '%', wrong using errcode = 'invalid_parameter_value';
+        end if;
     end if;
     version := coalesce(version, known, 1);
     tags := nullif(tags, '{}');
