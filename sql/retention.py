@@ -44,7 +44,7 @@ def prune(database: Database, keep_seconds: float) -> Pruned:
             continue
         try:
             duty(database, keep_seconds, due[name], pruned)
-        except psycopg.OperationalError:  # a lock, a timeout, a lost connection: what is over can wait
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):  # a lock, a timeout: what is over can wait
             pruned.is_interrupted = True
     return pruned
 
