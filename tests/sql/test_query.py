@@ -1,6 +1,7 @@
 """Statements by name: each file is one statement that the server understands, in whatever schema."""
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -48,6 +49,47 @@ def test_every_statement_is_one_that_the_server_understands_in_an_odd_schema(dat
             text, types = numbered(name, schema)
             result = connection.pgconn.prepare(b"", text.encode(), types)
             assert result.status == ExecStatus.COMMAND_OK, f"{name}: {result.error_message.decode()}"
+
+
+@pytest.mark.parametrize("by_index", [False, True])
+def test_no_statement_locks_rows_and_chooses_partitions_later(database: str, *, by_index: bool) -> None:
+    """PostgreSQL 18.0 to 18.4 may crash: a row that changed while it was locked is looked at again, every subplan is made
+    anew for that, and what partitions it chooses is freed with it, before the statement reads on (fixed in commit 1b5dd3a).
+    """
+    found = {}
+    with psycopg.connect(database, autocommit=True, options=Target(database).options(by_index=by_index)) as connection:
+        connection.execute("set plan_cache_mode = force_generic_plan")
+        for name in NAMES:
+            text, types = numbered(name, "stoker")
+            if text.startswith(("select", "with", "insert", "update", "delete")):
+                connection.pgconn.prepare(name.encode(), text.encode(), types)
+                call = f"({', '.join(['null'] * highest_parameter(text))})" if "$1" in text else ""
+                ((plan,),) = connection.execute(f"explain (format json) execute {name} {call}".encode()).fetchall()
+                found[name] = locks_then_chooses(plan[0]["Plan"])
+    assert "claim_batch" in found
+    assert not [name for name, bad in found.items() if bad]
+
+
+def highest_parameter(text: str) -> int:
+    return max(int(number) for number in re.findall(r"\$(\d+)", text))
+
+
+def locks_then_chooses(plan: dict[str, Any]) -> bool:
+    """Whether rows are locked in it, and partitions read by a subplan: only subplans are made anew."""
+    parts = list(walk(plan))
+    subplans = [part for part in parts if part.get("Parent Relationship") in ("InitPlan", "SubPlan")]
+    return any(part["Node Type"] == "LockRows" for part in parts) and any(
+        part["Node Type"] in ("Append", "Merge Append")
+        and any(re.search(r"_(\d+|beyond)$", leaf.get("Relation Name", "")) for leaf in part["Plans"])
+        for top in subplans
+        for part in walk(top)
+    )
+
+
+def walk(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield part
+    for inner in part.get("Plans", ()):
+        yield from walk(inner)
 
 
 def numbered(name: str, schema: str) -> tuple[str, list[int]]:
