@@ -31,7 +31,9 @@ def add_to(app: typer.Typer) -> None:
 def ls(
     context: typer.Context,
     mode: Annotated[Optional[str], typer.Option(help="Only this mode.")] = None,  # noqa: UP045
-    state: Annotated[str | None, typer.Option(help="Only this state, such as queued, held, failed.")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", "--status", help="Only this state, such as queued, held, failed.")
+    ] = None,
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only results with this label.")] = None,  # noqa: UP045
     kind: Annotated[Optional[str], typer.Option(help="Only this kind of error.")] = None,  # noqa: UP045
@@ -89,6 +91,7 @@ def show(
         raise UsageError(f"there is no task {task}")
     events = database.run("list_events", task=task, limit=100)
     attempts = database.run("list_attempts", id=task)
+    steps = database.run("list_steps", id=task)
     facts = dict(zip(names, rows[0], strict=True))
     attempt_names = (
         "attempt", "fire", "worker", "verdict", "error_kind", "error", "started_at", "finished_at", "seconds", "is_mean",
@@ -96,7 +99,8 @@ def show(
     )  # fmt: skip
     if as_json:
         ended = [dict(zip(attempt_names, row, strict=True)) for row in attempts]
-        say_json({**facts, "attempts_ended": ended, "events": as_facts(events)})
+        finished = [dict(zip(("step", "attempt", "finished_at", "result"), row, strict=True)) for row in steps]
+        say_json({**facts, "attempts_ended": ended, "steps_finished": finished, "events": as_facts(events)})
         return
     for name, value in facts.items():
         if value is not None and value is not False:
@@ -107,6 +111,11 @@ def show(
             ("attempt", "fire", "code", "verdict", "kind", "error", "started", "ended", "worker"),
             [(r[0], r[1], r[10], r[3], r[4], r[5], r[6], r[7], r[2]) for r in attempts],
         )
+    if steps:
+        say()
+        results = ["" if row[3] is None else json.dumps(row[3], ensure_ascii=False) for row in steps]
+        rows = [(*row[:3], result) for row, result in zip(steps, results, strict=True)]
+        say_table(("step finished", "in attempt", "at", "result"), rows)
     if events:
         say()
         show_events(events)

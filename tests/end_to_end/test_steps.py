@@ -129,6 +129,9 @@ def test_a_step_that_is_finished_is_not_done_again_after_its_runner_was_killed(s
     assert result(steps, task)["done"] == ["a", "b", "c"]
     rows = steps.query("select name, attempt, result->>'name' from stoker.steps order by finished_at")
     assert rows == [("a", 1, "a"), ("b", 1, "b"), ("c", 2, "c")]
+    shown = steps.json("tasks", "show", str(task))["steps_finished"]
+    assert [(one["step"], one["attempt"], one["result"]["name"]) for one in shown] == rows
+    assert '{"name": "c", "attempt": 2}' in steps.run("tasks", "show", str(task)).stdout
 
 
 @pytest.mark.parametrize("mode", ["alone", "many"])
