@@ -23,6 +23,7 @@ def run(context: typer.Context) -> None:
     """Stay: sweep every minute, and start a fire whenever a slot of a schedule is due. SIGTERM ends it, and its fires."""
     import anyio
 
+    from stoker.hygiene.restored import RestoredError
     from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
     from stoker.orchestrator.schedule import Clock
     from stoker.sql.database import Database
@@ -40,6 +41,8 @@ def run(context: typer.Context) -> None:
     try:
         anyio.run(runtime.run)
     except CoreLoopError as error:
+        if isinstance(error.__cause__, RestoredError):
+            raise error.__cause__ from None
         sys.stderr.write(f"stoker: {error}; nothing works without it, so everything was stopped\n")
         raise typer.Exit(BROKEN) from None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stoker.hygiene.process import spawn
+from stoker.hygiene.restored import RestoredError
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.config_errors import ConfigError
 from stoker.orchestrator.door import door_of
@@ -91,10 +92,13 @@ def _database(session: Session) -> Iterator[Finding]:
 
 
 def _strange_fires(session: Session) -> Iterator[Finding]:
-    """A dump is not known by itself for what it is; a fire of a boot that nobody knows is a sign."""
+    """A loaded dump is known; in a copy of the server's files a fire of a boot that nobody knows is a sign."""
+    ((_, _, is_restored),) = session.database.run("installation")
+    if is_restored:
+        yield Finding("restored", False, str(RestoredError()))
     for fire, host, opened_at in session.database.run("strange_fires"):
         text = f"fire {fire} is open since {opened_at:%Y-%m-%d %H:%M}, of a boot of {host} that is not known here"
-        yield Finding("open fire", False, f"{text}. If this database was restored from a dump: stoker restored")
+        yield Finding("open fire", False, f"{text}. If this database was restored: stoker restored")
 
 
 def _other_interlocks(session: Session) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ _DATA_EXCEPTION = "22"
 
 def exit_code(error: Exception) -> int | None:
     """The exit code of a known failure; None for any other."""
+    from stoker.hygiene.restored import RestoredError
     from stoker.orchestrator.config_errors import ConfigError
     from stoker.orchestrator.session import UsageError
     from stoker.sql.database import DatabaseUnreachableError, StatementError
@@ -14,7 +15,7 @@ def exit_code(error: Exception) -> int | None:
     from stoker.sql.migrate import MigrationError, SchemaVersionError
 
     match error:
-        case ConfigError() | UsageError() | EnqueueError() | SchemaVersionError():
+        case ConfigError() | UsageError() | EnqueueError() | SchemaVersionError() | RestoredError():
             return USAGE
         case DatabaseUnreachableError() | EmbeddedServerError():
             return UNREACHABLE

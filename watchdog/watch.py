@@ -68,7 +68,7 @@ class Watch:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
         look = Look(findings)
-        ((installation, _),) = run("installation")
+        ((installation, *_),) = run("installation")
         self._see_again(look, str(installation))
         taken = run("take_pages", most=settings.pages_per_hour, repeat=settings.repeat_seconds)
         for incident, cause, words, opened_at, resolved_at, pages in taken:
