@@ -13,7 +13,7 @@ from tests.sql.factory import claim, ended, open_fire, register, release, settle
 from tests.sql.oracle import check
 
 from stoker.hygiene.sweep import sweep
-from stoker.sql.database import TRANSIENT, Database
+from stoker.sql.database import TRANSIENT, Database, DatabaseUnreachableError
 from stoker.sql.enqueue import NewTask, enqueue, enqueue_many
 from stoker.sql.retention import prune
 from stoker.sql.target import Target
@@ -61,7 +61,11 @@ def test_many_writers_with_the_same_keys_and_all_else_at_once(
         own = Database(Target(database), patience_seconds=30.0)
         while is_time():
             tasks = [NewTask("m", number, key=f"k{key}") for key in dice.sample(range(KEYS), 12)]
-            told += len(own.in_transaction(lambda tx, tasks=tasks: enqueue_many(tx.connection, tasks)))  # type: ignore[misc]
+            try:
+                told += len(own.in_transaction(lambda tx, tasks=tasks: enqueue_many(tx.connection, tasks)))  # type: ignore[misc]
+            except DatabaseUnreachableError as error:  # a victim again and again, for as long as it was patient
+                with lock:
+                    victims.append(str(error))
         own.close()
         return told
 
