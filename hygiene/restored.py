@@ -28,7 +28,7 @@ class RestoredError(Exception):
 
 def installation_of(database: Database) -> str:
     """Who this schema is. Raises RestoredError when a dump was loaded since; a copy of the server's files goes unnoticed."""
-    ((installation, _, is_restored),) = database.run("installation")
+    ((installation, _, is_restored, _),) = database.run("installation")
     if is_restored:
         raise RestoredError
     return str(installation)

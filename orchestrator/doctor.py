@@ -93,7 +93,7 @@ def _database(session: Session) -> Iterator[Finding]:
 
 def _strange_fires(session: Session) -> Iterator[Finding]:
     """A loaded dump is known; in a copy of the server's files a fire of a boot that nobody knows is a sign."""
-    ((_, _, is_restored),) = session.database.run("installation")
+    ((_, _, is_restored, _),) = session.database.run("installation")
     if is_restored:
         yield Finding("restored", False, str(RestoredError()))
     for fire, host, opened_at in session.database.run("strange_fires"):

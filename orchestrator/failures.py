@@ -12,10 +12,13 @@ def exit_code(error: Exception) -> int | None:
     from stoker.sql.database import DatabaseUnreachableError, StatementError
     from stoker.sql.embedded import EmbeddedServerError
     from stoker.sql.enqueue import EnqueueError
+    from stoker.sql.environment import EnvironmentMismatchError
     from stoker.sql.migrate import MigrationError, SchemaVersionError
 
     match error:
-        case ConfigError() | UsageError() | EnqueueError() | SchemaVersionError() | RestoredError():
+        case ConfigError() | UsageError() | EnqueueError():
+            return USAGE
+        case SchemaVersionError() | RestoredError() | EnvironmentMismatchError():
             return USAGE
         case DatabaseUnreachableError() | EmbeddedServerError():
             return UNREACHABLE

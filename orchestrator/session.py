@@ -74,6 +74,14 @@ class Session:
 
     @cached_property
     def database(self) -> "Database":
+        """The database, if it is the configured environment's; raises EnvironmentMismatchError."""
+        from stoker.sql.environment import check_environment
+
+        check_environment(self.connected, self.config.database.environment)
+        return self.connected
+
+    @cached_property
+    def connected(self) -> "Database":
         """The database, with the schema that this stoker needs; an embedded one is migrated when it is new."""
         from stoker.sql.database import Database
         from stoker.sql.migrate import check_version, migrate, version

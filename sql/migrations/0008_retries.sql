@@ -5,3 +5,6 @@ alter table stoker.workers add column db_retries integer not null default 0;
 alter table stoker.installation add column tasks oid;
 comment on column stoker.installation.tasks is 'the table of tasks this schema was last known by; another one: a dump was loaded';
 update stoker.installation set tasks = 'stoker.tasks'::regclass;
+
+alter table stoker.installation add column environment text check (length(environment) between 1 and 63);
+comment on column stoker.installation.environment is 'whose work this is, such as mainnet; null: nobody has said it';

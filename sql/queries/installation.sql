@@ -1,2 +1,2 @@
--- Who this schema is, when its clock was last seen to leap, and whether it came out of a dump since anybody looked.
-select id::text, leapt_at, tasks is distinct from 'stoker.tasks'::regclass as is_restored from stoker.installation
+-- Who this schema is, when its clock was last seen to leap, whether it came out of a dump since anybody looked, and whose it is.
+select id::text, leapt_at, tasks is distinct from 'stoker.tasks'::regclass as is_restored, environment from stoker.installation
