@@ -71,7 +71,7 @@ def test_many_writers_with_the_same_keys_and_all_else_at_once(
 
     def work(number: int) -> int:
         dice, own = random.Random(number), Database(Target(database), patience_seconds=30.0)
-        fire, done = open_fire(own, f"lane{number}"), 0
+        fire, done = open_fire(own, f"lane{number}", lease=3600.0), 0
         worker = register(own, fire)
         while is_time():
             claimed = claim(own, worker, dice.randint(1, 5), max_attempts=1000)
