@@ -175,6 +175,8 @@ def run(
         raise UsageError(f"say --inline to run task {task} here and now; without it the next fire runs it in its turn")
     if mode not in session.config.modes:
         raise UsageError(f"mode {mode} of task {task} is not configured here")
+    if mode not in session.config.served:
+        raise UsageError(f"mode {mode} of task {task} is not run on this host: [worker] modes leaves it out")
     if stands != "queued":
         raise UsageError(f"task {task} is {stands}, not queued; stoker explain {task} says more")
     ended = run_task(session, task, mode)

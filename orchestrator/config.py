@@ -65,6 +65,11 @@ class Config:
         """Nobody said where the database is, so stoker runs its own."""
         return self.database.embedded
 
+    @property
+    def served(self) -> dict[str, ModeSettings]:
+        """The modes that this host runs: those that [worker] modes names, or all."""
+        return {name: mode for name, mode in self.modes.items() if not self.worker.modes or name in self.worker.modes}
+
     def under(self, schedule: ScheduleSettings) -> "Config":
         """The same with the limits that a schedule tightens."""
         tighter = {
@@ -101,6 +106,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     merged = _merge(layers)
     sections, wrong = _sections(merged, libpq=libpq_knows(environ))
     modes, wrong_modes = _modes(document)
+    worker = sections.get("worker")
+    problems += _unknown_modes(("worker",), worker.modes, modes) if worker else []
     schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
     problems += url_problems + wrong + wrong_modes + wrong_schedules + _looser(modes, sections.get("limits"))
     if problems:
@@ -179,12 +186,12 @@ def _schedules(
         problems += wrong
         if isinstance(schedule, ScheduleSettings) and schedule.name:
             schedules[schedule.name] = schedule
-            problems += _unknown_modes(at, schedule, modes) + _looser_schedule(at, schedule, limits)
+            problems += _unknown_modes(at, schedule.modes, modes) + _looser_schedule(at, schedule, limits)
     return schedules, problems
 
 
-def _unknown_modes(at: tuple[str, ...], schedule: ScheduleSettings, modes: Mapping[str, ModeSettings]) -> list[Problem]:
-    unknown = [name for name in schedule.modes if name not in modes]
+def _unknown_modes(at: tuple[str, ...], named: Sequence[str], modes: Mapping[str, ModeSettings]) -> list[Problem]:
+    unknown = [name for name in named if name not in modes]
     remedy = "configured: " + (", ".join(modes) or "none")
     return [Problem(path_of(*at, "modes"), f"no mode {name!r} is configured", remedy) for name in unknown]
 

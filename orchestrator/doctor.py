@@ -59,8 +59,8 @@ def examine(session: Session) -> list[Finding]:
     found = [Finding("configuration", True, f"{config.path}, {len(config.modes)} mode(s)")]
     found += [Finding("configuration", False, warning) for warning in config.warnings]
     found += list(_database(session))
-    found += [_handler(config, name) for name in config.modes]
-    found += [_model(config, name) for name, mode in config.modes.items() if mode.model]
+    found += [_handler(config, name) for name in config.served]
+    found += [_model(config, name) for name, mode in config.served.items() if mode.model]
     return found
 
 

@@ -145,6 +145,11 @@ def known(session: Session, modes: Sequence[str] | None) -> frozenset[str]:
     unknown = sorted(set(modes or ()) - set(session.config.modes))
     if unknown:
         raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
+    elsewhere = sorted(set(modes or ()) - set(session.config.served))
+    if elsewhere:
+        raise UsageError(
+            f"this host does not run mode {elsewhere[0]!r}: [worker] modes is {', '.join(session.config.worker.modes)}"
+        )
     return frozenset(modes or ())
 
 
