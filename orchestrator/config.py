@@ -77,8 +77,7 @@ class Config:
             for name in ("max_pool", "task_cap", "wall_clock_seconds", "fire_deadline_seconds")
             if getattr(schedule, name) is not None
         }
-        kept = {key.attribute: getattr(self.limits, key.attribute) for key in LimitSettings.keys.values()}
-        return replace(self, limits=LimitSettings(**{**kept, **tighter}))
+        return replace(self, limits=self.limits.changed(**tighter))
 
     def source(self, key_path: str) -> str:
         """Where the value at a key's path came from: file, environment, flag or default; KeyError for no key."""

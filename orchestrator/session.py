@@ -27,8 +27,14 @@ class UsageError(Exception):
 class Session:
     """One command's surroundings."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, *, needs_modes: bool = True) -> None:
         self._path = Path(path) if path else None
+        self._needs_modes = needs_modes
+
+    @property
+    def path(self) -> Path | None:
+        """The file that was asked for."""
+        return self._path
 
     @cached_property
     def config(self) -> "Config":
@@ -39,7 +45,7 @@ class Session:
         configure(config.log.level, config.log.format)
         for warning in config.warnings:
             log("configuration", "warning", text=warning)
-        if not config.modes:
+        if not config.modes and self._needs_modes:
             log("configuration", "warning", text=f"{config.path} has no [modes.NAME]: nothing can be enqueued or run")
         return config
 
