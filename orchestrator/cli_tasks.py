@@ -182,6 +182,11 @@ def run(
     ended = run_task(session, task, mode)
     if ended.refusal is not None:
         raise UsageError(f"fire {ended.fire} refused: {ended.refusal}")
+    if not any(fire == ended.fire for _, fire, *_ in database.run("list_attempts", id=task)):
+        from stoker.orchestrator.explain import explain, look
+
+        facts = look(database, session.config, task)
+        raise UsageError(f"task {task} was not started: " + (explain(facts) if facts else "it is gone"))
     show(context, task=task, as_json=as_json)
     if not as_json:
         for attempt, output in database.run("list_outputs", id=task)[-1:]:

@@ -38,7 +38,7 @@ class Pruned:
 def prune(database: Database, keep_seconds: float) -> Pruned:
     """Take out a bounded part of what ended more than ``keep_seconds`` ago."""
     pruned = Pruned()
-    due = dict(database.run("due_marks"))
+    due = dict(database.run("due_marks", pause=keep_seconds / _PARTS))
     duties = {"partitions": _prune_partitions, "tasks": _prune_tasks, "rest": _prune_rest}
     for name, duty in duties.items():
         if name not in due:
@@ -65,7 +65,7 @@ def _move_mark(database: Database, name: str, to: int, pause: float = 0.0) -> No
 def _prune_tasks(database: Database, keep: float, _: int, pruned: Pruned) -> None:
     for _round in range(_ROUNDS):
         with _transaction(database) as tx:
-            mark = tx.run("lock_mark", name="tasks")
+            mark = tx.run("lock_mark", name="tasks", pause=keep / _PARTS)
             if not mark:  # another sweep is at it
                 return
             ((count, has_more),) = tx.run("prune_tasks", mark=mark[0][0], keep=keep, pause=keep / _PARTS, limit=_ROWS)

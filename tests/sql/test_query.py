@@ -13,7 +13,7 @@ from tests.sql.factory import claim, full_cycle, open_fire, register
 from tests.sql.oracle import Counts, check
 
 from stoker.sql.database import Database
-from stoker.sql.enqueue import Door, NewTask, enqueue_many
+from stoker.sql.enqueue import Door, NewTask, enqueue, enqueue_many
 from stoker.sql.migrate import migrate
 from stoker.sql.query import in_schema, load, quote_identifier
 from stoker.sql.target import Target
@@ -72,6 +72,28 @@ def test_no_statement_locks_rows_and_chooses_partitions_later(database: str, *, 
 
 def highest_parameter(text: str) -> int:
     return max(int(number) for number in re.findall(r"\$(\d+)", text))
+
+
+def test_a_producer_needs_two_functions_and_no_table(database: str, cluster: Cluster) -> None:
+    """R82: each kind of task, in Python and in SQL, under a role that may call stoker.enqueue and stoker.status."""
+    role = "producer_" + psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        connection.execute(f"grant usage on schema stoker to {role}".encode())
+        connection.execute(f"grant execute on function stoker.enqueue, stoker.status to {role}".encode())
+        connection.execute(f"set role {role}".encode())
+        kinds: list[dict[str, Any]] = [
+            {}, {"key": "k", "key_seconds": 60.0}, {"key": "k"}, {"lane_key": "l"}, {"needs_approval": True},
+            {"tags": ("t",), "priority": -1, "max_attempts": 3}, {"key": "k", "retry_terminal": True},
+        ]  # fmt: skip
+        ids = [enqueue(connection, NewTask("m", number, **kind)) for number, kind in enumerate(kinds)]
+        assert ids[1] == ids[2] == ids[6]
+        assert connection.execute("select stoker.status('m', 'k')").fetchone() == ("queued",)
+        for refused in ("select * from stoker.tasks", "select stoker.reopen(1)", "delete from stoker.ready"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(refused.encode())
+        connection.execute("reset role")
+        connection.execute(f"drop owned by {role}; drop role {role}".encode())
 
 
 def locks_then_chooses(plan: dict[str, Any]) -> bool:
