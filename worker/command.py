@@ -141,6 +141,10 @@ class CommandPen:
         """Never: here it is the keeper that starts what was fed."""
         return False
 
+    def is_garbled(self) -> bool:
+        """Never: there is no page."""
+        return False
+
     def take_back(self) -> list[tuple[Claim, int]]:
         """What it was fed and has not started, which it will not start any more."""
         turns, self._waiting = self._waiting, deque()

@@ -18,7 +18,7 @@ def names_of(error: BaseException) -> set[str]:
     return {name for cls in type(error).__mro__ for name in (cls.__name__, f"{cls.__module__}.{cls.__qualname__}")}
 
 
-def text_of(error: BaseException) -> str:
+def text_of(error: object) -> str:
     """The error's own words; an exception class may fail to give them."""
     try:
         return str(error)

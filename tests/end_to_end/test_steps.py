@@ -44,6 +44,7 @@ def wrong(task):
         case "large": task.step("a", lambda: "x" * (64 << 10))
         case "unstorable": task.step("a", lambda: object())
         case "": task.step("", lambda: None)
+        case "surrogate": task.step("file \\udce4", lambda: None)
 
 
 def threads(task):
@@ -163,7 +164,13 @@ def test_declared_steps_make_progress_and_refuse_others(steps: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "words"), [("large", "above the limit of 65,536"), ("unstorable", "not JSON"), ("", "a step needs a")]
+    ("payload", "words"),
+    [
+        ("large", "above the limit of 65,536"),
+        ("unstorable", "not JSON"),
+        ("", "a step needs a"),
+        ("surrogate", "without NUL and lone"),
+    ],
 )
 def test_a_step_that_cannot_be_kept_says_why(steps: Project, payload: str, words: str) -> None:
     """And is not taken for finished."""
