@@ -17,6 +17,7 @@ from stoker.orchestrator.config_layers import (
     DEFAULT,
     Layer,
     find,
+    from_database_url,
     from_environment,
     from_file,
     from_flags,
@@ -99,7 +100,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     environment, misnamed, warnings = from_environment(environ)
     flags, misnamed_flags = from_flags(overrides)
     problems = check_document(document) + misnamed + misnamed_flags
-    layers = [from_file(document), environment, flags]
+    layers = [from_file(document), from_database_url(environ, document), environment, flags]
     warnings += others_can_write(found)
     url_problems, url_warnings = resolve_url(layers, found.parent)
     merged = _merge(layers)

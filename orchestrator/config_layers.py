@@ -104,7 +104,7 @@ def _take(layer: Layer, at: KeyPath, table: Any, known: Mapping[str, Any]) -> No
 
 
 def from_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem], list[str]]:
-    """The layer of STOKER_<SECTION>_<KEY> and DATABASE_URL; what is wrong; and what is read by nobody."""
+    """The layer of STOKER_<SECTION>_<KEY>; what is wrong; and what is read by nobody."""
     layer, problems, warnings = Layer(FROM_ENVIRONMENT), [], []
     variables = {f"{_PREFIX}{s}_{key}".upper(): (s, key) for s, section in SECTIONS.items() for key in section.keys}
     for name in sorted(environ):
@@ -116,10 +116,16 @@ def from_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem], 
             problems.append(problem)
         else:
             warnings.append(f"the environment has {name}, which is no setting of stoker")
-    url = ("database", "url")
-    if environ.get("DATABASE_URL") and url not in layer.values and ("database", "url_file") not in layer.values:
-        layer.say(url, environ["DATABASE_URL"], "DATABASE_URL")
     return layer, problems, warnings
+
+
+def from_database_url(environ: Mapping[str, str], document: Mapping[str, Any]) -> Layer:
+    """The layer of DATABASE_URL, which is anybody's: it counts where the file does not say where the database is."""
+    layer, section = Layer(FROM_ENVIRONMENT), document.get("database")
+    is_said = isinstance(section, dict) and bool(section.get("url") or section.get("url_file"))
+    if environ.get("DATABASE_URL") and not is_said:
+        layer.say(("database", "url"), environ["DATABASE_URL"], "DATABASE_URL")
+    return layer
 
 
 def _misnamed(name: str, variables: Mapping[str, KeyPath]) -> Problem | None:

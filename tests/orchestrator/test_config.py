@@ -264,7 +264,8 @@ def test_the_source_of_a_mode_s_key_is_known_and_of_no_key_is_an_error(write: Wr
     [
         ("", {}, "", True, "default"),
         ("", {"DATABASE_URL": DSN}, DSN, False, "environment"),
-        ('url = "postgres:///file"', {"DATABASE_URL": DSN}, DSN, False, "environment"),
+        ('url = "postgres:///file"', {"DATABASE_URL": DSN}, "postgres:///file", False, "file"),
+        ('url = ""', {"DATABASE_URL": DSN}, DSN, False, "environment"),
         ('url = "postgres:///file"', {"PGHOST": "x"}, "postgres:///file", False, "file"),
         ("", {"DATABASE_URL": DSN, "STOKER_DATABASE_URL": "postgres:///own"}, "postgres:///own", False, "environment"),
         ("", {"DATABASE_URL": DSN, "STOKER_DATABASE_URL": ""}, "", True, "environment"),
