@@ -112,11 +112,13 @@ def _ran(session: Session, options: Options, schedule: "ScheduleSettings | None"
 
 
 def _fired(session: Session, options: Options, schedule: "ScheduleSettings | None") -> "Ended":
-    """The launcher comes first: its template imports beside us."""
-    from stoker.orchestrator.launchers.local import LocalLauncher
-
+    """The launcher comes first, if it may be needed: its template imports beside us."""
+    if schedule is not None and (idle := _nothing_due(session, schedule)):
+        return idle
     if schedule is not None and schedule.jitter_seconds:
         time.sleep(random.uniform(0.0, schedule.jitter_seconds))  # noqa: S311 - jitter is no secret
+
+    from stoker.orchestrator.launchers.local import LocalLauncher
 
     with closing(LocalLauncher(os.environ)) as launcher:
         from stoker.orchestrator.fire import Asked, Fire
@@ -127,6 +129,18 @@ def _fired(session: Session, options: Options, schedule: "ScheduleSettings | Non
         reason = options.reason or f"schedule {schedule.name}"
         asked = Asked(schedule.lane, reason, frozenset(schedule.modes), schedule=schedule)
         return Fire(session.database, session.config.under(schedule), os.environ, asked, launcher).run()
+
+
+def _nothing_due(session: Session, schedule: "ScheduleSettings") -> "Ended | None":
+    """Sweep and be done, without the cost of a launcher, when nothing is due."""
+    from stoker.orchestrator.fire import Ended
+    from stoker.orchestrator.slots import may_be_due
+    from stoker.orchestrator.sweeping import sweep_now
+
+    if may_be_due(session.database, schedule):
+        return None
+    sweep_now(session.config, session.database)
+    return Ended(0, idle="no slot is due")
 
 
 def run_task(session: Session, task: int, mode: str) -> "Ended":

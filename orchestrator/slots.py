@@ -68,6 +68,13 @@ def register(database: Database, schedule: ScheduleSettings) -> None:
     database.run("register_schedule", schedule=schedule.name, rule=json.dumps(rule_of(schedule)))
 
 
+def may_be_due(database: Database, schedule: ScheduleSettings) -> bool:
+    """Whether a slot is to be decided, or the schedule was edited: looked at without a lock, so ``take`` looks again."""
+    register(database, schedule)
+    (seen,) = database.rows(Registered, "look_schedule", schedule=schedule.name)
+    return seen.rule != rule_of(schedule) or next(seen.pending(), None) is not None
+
+
 def take(tx: Transaction, schedule: ScheduleSettings) -> Due | None:
     """The slot to be decided now, if any, its schedule locked. It is due by the rule that held till now.
 

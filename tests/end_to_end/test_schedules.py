@@ -38,6 +38,22 @@ def test_cron_fires_what_is_due_and_says_one_line_when_nothing_is(project: Proje
     assert len(project.ledger()) == 1
 
 
+def test_looking_when_nothing_is_due_starts_no_launcher_and_sweeps(project: Project) -> None:
+    """Cron looks every minute: what is left of a dead fire is cleaned up all the same."""
+    project.write(CONFIG.replace("1s", "1h"))
+    project.run("fire", "--due")
+    stranded = (
+        "insert into stoker.fires (key, lane, state, day, lease_until, interlocks, owner)"
+        " values (gen_random_uuid(), 'other', 'open', now(), now() - interval '1 h', '{}', '{}') returning fire"
+    )
+    project.query(stranded)
+    looked = project.run("fire", "--due", PYTHONPROFILEIMPORTTIME="1")
+    assert "nothing is due" in looked.stderr
+    assert "stoker.orchestrator.sweeping" in looked.stderr
+    assert "stoker.worker.keeper" not in looked.stderr, "a template imported it"
+    assert project.query("select state from stoker.fires where lane = 'other'") == [("closed",)]
+
+
 def test_a_schedule_tightens_the_limits_and_names_its_modes(project: Project) -> None:
     """And cannot loosen them."""
     project.write(CONFIG + 'max_pool = 1\nmodes = ["quick"]\nlane = "side"\n')
