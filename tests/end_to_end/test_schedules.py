@@ -39,19 +39,16 @@ def test_cron_fires_what_is_due_and_says_one_line_when_nothing_is(project: Proje
 
 
 def test_looking_when_nothing_is_due_starts_no_launcher_and_sweeps(project: Project) -> None:
-    """Cron looks every minute: what is left of a dead fire is cleaned up all the same."""
+    """Cron looks every minute: what a sweep mends is mended all the same."""
     project.write(CONFIG.replace("1s", "1h"))
     project.run("fire", "--due")
-    stranded = (
-        "insert into stoker.fires (key, lane, state, day, lease_until, interlocks, owner)"
-        " values (gen_random_uuid(), 'other', 'open', now(), now() - interval '1 h', '{}', '{}') returning fire"
-    )
-    project.query(stranded)
+    project.json("enqueue", "quick", "1", "--delay", "1h")
+    project.query("update stoker.later set available_at = now() returning span")
     looked = project.run("fire", "--due", PYTHONPROFILEIMPORTTIME="1")
     assert "nothing is due" in looked.stderr
     assert "stoker.orchestrator.sweeping" in looked.stderr
     assert "stoker.worker.keeper" not in looked.stderr, "a template imported it"
-    assert project.query("select state from stoker.fires where lane = 'other'") == [("closed",)]
+    assert project.query("select (select count(*) from stoker.ready), (select count(*) from stoker.fires)") == [(1, 0)]
 
 
 def test_a_schedule_tightens_the_limits_and_names_its_modes(project: Project) -> None:
