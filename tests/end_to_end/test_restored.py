@@ -24,7 +24,7 @@ def test_the_command_says_what_became_of_what_was_running(project: Project) -> N
     assert doubt.returncode == 2
     assert "If this database was restored from a dump: stoker restored" in doubt.stdout
     assert project.json("restored") == {
-        "workers": 1, "fires": 1, "unstarted": 0, "held": 1, "unknown": 0, "cancelled": 0,
+        "workers": 1, "fires": 1, "unstarted": 0, "held": 1, "unknown": 0, "cancelled": 0, "messages": 0,
     }  # fmt: skip
     assert project.run("restored").stdout.startswith("buried 0 worker(s), closed 0 fire(s)")
     (held,) = project.json("tasks", "ls", "--state", "held")

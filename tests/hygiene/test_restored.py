@@ -81,7 +81,7 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
     url = restore(cluster, psycopg.conninfo.conninfo_to_dict(database)["dbname"], tmp_path)
     there = Database(Target(url))
     done = quarantine(there, TERMS, actor="test")
-    assert asdict(done) == {"workers": 3, "fires": 1, "unstarted": 1, "held": 3, "unknown": 1, "cancelled": 0}
+    assert asdict(done) == {"workers": 3, "fires": 1, "unstarted": 1, "held": 3, "unknown": 1, "cancelled": 0, "messages": 0}
     with there.raw() as connection:
         assert check(connection) == Counts(ready=2, held=3, unknown=1)
         assert connection.execute("select distinct kind, question, attempts from stoker.held").fetchall() == [
