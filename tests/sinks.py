@@ -47,8 +47,8 @@ class Sink:
 
 
 @contextmanager
-def http_sink() -> Iterator[Sink]:
-    """A sink that listens."""
+def http_sink(tls: Any = None) -> Iterator[Sink]:
+    """A sink that listens; ``tls``: an SSL context."""
     sink = Sink()
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,6 +80,8 @@ def http_sink() -> Iterator[Sink]:
             """A client that went away is what some tests are about."""
 
     server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     sink.port = server.server_port
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
@@ -114,13 +116,13 @@ def smtp_sink(tls: Any = None, *, first_byte_tls: bool = False, auth: dict[str, 
     box = Mailbox()
 
     class Handler:
-        async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
+        async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:  # noqa: N802
             if address in box.refused:
                 return box.refused[address]
             envelope.rcpt_tos.append(address)
             return "250 OK"
 
-        async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
             answer = box.answers.pop(0) if box.answers else "250 OK"
             if answer == DROP or answer.startswith("250"):
                 box.mails.append(message_from_bytes(envelope.content))
@@ -131,9 +133,9 @@ def smtp_sink(tls: Any = None, *, first_byte_tls: bool = False, auth: dict[str, 
     def check(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> Any:
         given = (data.login.decode(), data.password.decode())
         box.said.append(mechanism)
-        return AuthResult(success=auth is not None and given in auth.items())
+        return AuthResult(success=auth is not None and given in auth.items(), handled=False)
 
-    facts: dict[str, Any] = {"authenticator": check, "auth_require_tls": True} if auth else {}
+    facts: dict[str, Any] = {"authenticator": check, "auth_require_tls": not first_byte_tls} if auth else {}
     if tls is not None and not first_byte_tls:
         facts |= {"tls_context": tls, "require_starttls": True}
     with socket.socket() as probe:

@@ -69,7 +69,7 @@ def place_of(url: str) -> Place:
         raise ForbiddenAddressError("the URL names a user")
     if port == 0:
         raise ForbiddenAddressError("the URL has no port that there is")
-    if not _is_a_host(host):
+    if ("[" in parts.netloc) != (":" in host) or not _is_a_host(host):
         raise ForbiddenAddressError("the URL's host is no name and no plain address")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Place(parts.scheme, host, port or _PORTS[parts.scheme], path)

@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from stoker.orchestrator.channels.outside import ForbiddenAddressError, Place, addresses_of, place_of
 from stoker.orchestrator.message import NotSentError
@@ -37,12 +37,13 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, p
         connection.open()
         try:
             connection.request("POST", place.path, body, {**headers, "Host": place.header, "Connection": "close"})
-            answer = connection.getresponse()
+            with closing(connection.getresponse()) as answer:
+                status, rest = answer.status, answer.headers.get("Retry-After", "")
         except (OSError, http.client.HTTPException) as error:
             late = f"no answer within {seconds:.1f} s"
             words = late if time.monotonic() >= deadline else f"no answer: {_why(error)}"
             raise NotSentError(words, in_doubt=True) from None
-        _judge(answer.status, answer.headers.get("Retry-After", ""))
+        _judge(status, rest)
 
 
 class _Pinned(http.client.HTTPConnection):
