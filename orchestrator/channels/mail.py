@@ -31,6 +31,8 @@ def send(settings: NotifySettings, folder: Path, message: Message, seconds: floa
         code, answer = server.data(mail)
         if code != 250:
             raise smtplib.SMTPDataError(code, answer)
+        with suppress(OSError, smtplib.SMTPException):
+            server.quit()
     except smtplib.SMTPResponseException as error:
         words = f"the mail server answered {error.smtp_code}: {_answer(error.smtp_error)}"
         raise NotSentError(words, permanent=500 <= error.smtp_code < 600) from None
