@@ -25,7 +25,7 @@ create table stoker.outbox (
 );
 create unique index outbox_one_note_a_channel on stoker.outbox (fire, channel) where kind = 'note';
 create index outbox_queued on stoker.outbox (channel, created_at) where state = 'queued';
-create index outbox_stuck on stoker.outbox (channel, message) where state in ('dead', 'held');
+create index outbox_undelivered on stoker.outbox (channel, message) where state in ('queued', 'dead', 'held');
 create index outbox_members on stoker.outbox (collapsed_into) where collapsed_into is not null;
 create index outbox_over on stoker.outbox (state_at) where state not in ('queued', 'held');
 comment on column stoker.outbox.delivery_id is 'the same at every try: by it a receiver knows a repetition';
