@@ -22,13 +22,12 @@ from stoker.orchestrator.message import Message, NotSentError, of_digest, of_not
 from stoker.orchestrator.notify_settings import NotifySettings
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError, Transaction
 from stoker.worker.backoff import Backoff
-from stoker.worker.redact import bounded, redact
 
 _TO_RECORD_SECONDS = 30.0
 _TO_END_SECONDS = 1.0
 _SHORTEST_SECONDS = 0.2
 _LISTED = 50
-_ERROR_LENGTH = 400
+_REASON_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Delivery:
                 with self._lock:
                     self._sent += 1
         except (DatabaseUnreachableError, StatementError) as error:
-            log("delivery", "warning", channel=name, reason=str(error)[:_ERROR_LENGTH])
+            log("delivery", "warning", channel=name, reason=str(error)[:_REASON_LENGTH])
 
     def _deliver(self, name: str, settings: NotifySettings) -> bool:
         """One message; whether it went out."""
@@ -113,7 +112,6 @@ class Delivery:
         delivery = self._config.delivery
         is_dead = error.permanent or taken.attempts >= delivery.max_attempts
         rest = Backoff(delivery.backoff_base_seconds, 2.0, delivery.backoff_cap_seconds).jittered(taken.failures + 1)
-        words = bounded(redact(str(error)), _ERROR_LENGTH)
         self._database.run(
             "record_refused",
             channel=taken.channel,
@@ -122,10 +120,10 @@ class Delivery:
             state="dead" if is_dead else "queued",
             rest=None if is_dead else max(rest, error.rest or 0.0),
             in_doubt=error.in_doubt or taken.was_in_doubt,
-            error=words,
+            error=str(error),
         )
         level = "error" if is_dead else "warning"
-        log("not delivered", level, channel=taken.channel, message=taken.number, reason=words, dead=is_dead)
+        log("not delivered", level, channel=taken.channel, message=taken.number, reason=str(error), dead=is_dead)
 
 
 def deliver_note(database: Database, config: Config, environ: Mapping[str, str], fire: int) -> bool:

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoker.orchestrator.render import inert, markdown
+from stoker.worker.redact import bounded, redact
 
 _SUBJECT_LENGTH = 200
+_ERROR_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Message:
 
 
 class NotSentError(Exception):
-    """A try that failed; the text says why, without what is secret.
+    """A try that failed; the text says why, bounded and without what looks secret: that is seen to here, for all of them.
 
     ``permanent``: trying again cannot help. ``in_doubt``: it may have been received all the same. ``rest``: the seconds after
     which the other side wants to be asked again.
@@ -47,7 +49,7 @@ class NotSentError(Exception):
         self.permanent = permanent
         self.in_doubt = in_doubt
         self.rest = rest
-        super().__init__(why)
+        super().__init__(bounded(redact(why), _ERROR_LENGTH))
 
 
 def of_note(delivery_id: str, facts: dict[str, Any], seconds: float) -> Message:

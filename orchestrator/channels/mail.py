@@ -13,7 +13,6 @@ from pathlib import Path
 from stoker.orchestrator.channels.secret import read_secret
 from stoker.orchestrator.message import Message, NotSentError
 from stoker.orchestrator.notify_settings import NotifySettings
-from stoker.worker.redact import redact
 
 _LONGEST_ANSWER = 200
 
@@ -125,4 +124,4 @@ def _address(text: str) -> str:
 
 def _answer(answer: bytes | str) -> str:
     text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
-    return redact(" ".join(text.split()))[:_LONGEST_ANSWER]
+    return " ".join(text.split())[:_LONGEST_ANSWER]

@@ -63,7 +63,7 @@ class _Pinned(http.client.HTTPConnection):
                     self._encrypt()
             except OSError as error:
                 self.close()
-                why = _why(error)
+                why = "it took too long" if time.monotonic() >= self._deadline else _why(error)
             else:
                 return
         raise NotSentError(f"cannot connect: {why}")

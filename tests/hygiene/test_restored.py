@@ -98,6 +98,17 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
     there.close()
 
 
+def test_nothing_is_told_before_a_person_says_so(stoker: Database) -> None:
+    """Neither what waited when the dump was made, nor the notes of the fires that are closed now."""
+    fire = at_work(stoker)
+    stoker.run("say_channels", fire=fire, channels='{"ops": "always"}')
+    stoker.run("post_note", fire=fire + 1, channels=["ops"], state="queued")
+    assert quarantine(stoker, TERMS, actor="test").messages == 1
+    with stoker.raw() as connection:
+        rows = connection.execute("select fire, state from stoker.outbox order by fire").fetchall()
+    assert rows == [(fire, "held"), (fire + 1, "held")]
+
+
 @pytest.mark.parametrize("forced", ["force", "is_copy"])
 def test_it_refuses_while_an_owner_lives_on_this_host(stoker: Database, database: str, forced: str) -> None:
     """And names it; it changes nothing, and ends nobody when it is forced. A copy gets an identity of its own."""
