@@ -129,8 +129,12 @@ class Delivery:
 def deliver_note(database: Database, config: Config, environ: Mapping[str, str], fire: int) -> bool:
     """Send what is due for ``[delivery] fire_wait``; False, and said so, when the fire's note was not received everywhere."""
     wait = config.delivery.fire_wait_seconds
-    Delivery(database, config, environ, within_seconds=wait).work(wait + _TO_END_SECONDS if wait else 0.0)
-    missing = database.run("undelivered_of", fire=fire)
+    try:
+        Delivery(database, config, environ, within_seconds=wait).work(wait + _TO_END_SECONDS if wait else 0.0)
+        missing = database.run("undelivered_of", fire=fire)
+    except (DatabaseUnreachableError, StatementError) as error:  # the note is written: whoever comes next sends it
+        log("note not delivered yet", "warning", fire=fire, reason=str(error)[:_REASON_LENGTH])
+        return False
     for channel, state, error in missing:
         log("note not delivered yet", "warning", fire=fire, channel=channel, state=state, reason=error)
     return not missing

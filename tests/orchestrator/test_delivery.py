@@ -333,6 +333,14 @@ def test_a_fire_is_over_in_time_whatever_hangs(
     assert connection.execute("select token from stoker.channels").fetchall() == [(None,)]
 
 
+def test_a_database_that_is_away_after_the_note_is_no_failure_of_the_fire(configure: Configure, sink: Sink) -> None:
+    """The note is written; that it was not delivered is the answer."""
+    from stoker.orchestrator.delivery import deliver_note
+
+    away = Database(Target("host=127.0.0.1 port=1 dbname=x"), patience_seconds=0.01)
+    assert not deliver_note(away, configure({"ops": hook(sink)}), {}, 1)
+
+
 def test_a_closed_gate_lets_nothing_out(stoker: Database, configure: Configure, sink: Sink) -> None:
     """Neither the gate in the database nor that of this host; opened, everything goes."""
     config = configure({"ops": hook(sink)})
