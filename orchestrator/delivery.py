@@ -135,8 +135,8 @@ def deliver_note(database: Database, config: Config, environ: Mapping[str, str],
     except (DatabaseUnreachableError, StatementError) as error:  # the note is written: whoever comes next sends it
         log("note not delivered yet", "warning", fire=fire, reason=str(error)[:_REASON_LENGTH])
         return False
-    for channel, state, error in missing:
-        log("note not delivered yet", "warning", fire=fire, channel=channel, state=state, reason=error)
+    for channel, state, why in missing:
+        log("note not delivered yet", "warning", fire=fire, channel=channel, state=state, reason=why)
     return not missing
 
 
