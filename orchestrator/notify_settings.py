@@ -66,6 +66,8 @@ class NotifySettings(Section):
             raise ValueError(f"kind {self.kind} needs {' or '.join(needed)}" + (", not both" if len(needed) > 1 else ""))
         if self.url and not self.url.startswith(("https://", "http://")):
             raise ValueError('url must begin with "https://"')
+        if "@" in self.url.partition("://")[2].partition("/")[0]:
+            raise ValueError("url must not name a user: let a receiver know its sender by secret_file")
         if self.old_secret_file and not self.secret_file:
             raise ValueError("old_secret_file needs secret_file")
         if self.kind == "mail":

@@ -20,6 +20,7 @@ class Told:
     path: str
     headers: dict[str, str]
     body: bytes
+    answer: int | str = 200
 
     @property
     def delivery(self) -> str:
@@ -54,8 +55,8 @@ def http_sink(tls: Any = None) -> Iterator[Sink]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            sink.told.append(Told(self.path, dict(self.headers), body))
             answer = sink.answers.pop(0) if sink.answers else sink.usual
+            sink.told.append(Told(self.path, dict(self.headers), body, answer))
             if answer == HANG:
                 sink.release.wait()
             if answer == TRICKLE:

@@ -133,6 +133,10 @@ def test_a_fire_that_died_is_told_of_by_who_closes_it(project: Project, sink: Si
     write(project, "")
     assert project.run("sweep").returncode == 0
     assert states(project) == [("ops", "queued")]
+    assert (
+        "FAILED   delivery: Messages by ops: 1 wait. No channel of this name is configured here" in project.run("doctor").stdout
+    )
+    assert "no channel of this name is configured here" in project.run("outbox").stdout
     write(project, hook(sink))
     assert project.run("deliver").returncode == 0
     (told,) = sink.told

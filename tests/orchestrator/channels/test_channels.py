@@ -56,6 +56,7 @@ def secret(folder: Path, name: str, text: str) -> str:
         ({"kind": "webhook"}, "needs url or url_file, not both"),
         ({"kind": "webhook", "url": "https://a", "url_file": "b"}, "needs url or url_file, not both"),
         ({"kind": "webhook", "url": "ftp://a"}, "url must begin with"),
+        ({"kind": "webhook", "url": "https://canary:pw@a/b"}, "url must not name a user"),
         ({"kind": "webhook", "url": "https://a", "old_secret_file": "x"}, "old_secret_file needs secret_file"),
         ({"kind": "mail", "mail_to": ["a@b"]}, "mail_to needs mail_from and smtp_host"),
         ({"kind": "mail", "mail_to": ["a@b"], "mail_from": "c@d", "smtp_host": "h", "smtp_user": "u"}, "need each other"),
