@@ -181,6 +181,7 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
             text = f"{mode['failed']:,} of {name} failed for good. See: {where}"
             needs.append({"what": "failed for good", "text": text})
     for mode, version, count in unserved:
-        text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs. Configure the mode."
+        text = f"{count} task(s) of mode {mode} (payload version {version}) that no configured mode runs. "
+        text += "Configure the mode, or deploy the code that knows this version."
         needs.append({"what": "not served", "text": text})
     return needs

@@ -16,6 +16,24 @@ RESTORED = "restored"
 QUESTION = "was running when the dump was made"
 
 
+class RestoredError(Exception):
+    """The schema came out of a dump, and nobody has yet said so."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this schema was loaded from a dump: what it takes for running may be over. Nothing fires and nothing is swept"
+            " until you run: stoker restored (in a copy beside the original: stoker restored --copy)"
+        )
+
+
+def installation_of(database: Database) -> str:
+    """Who this schema is. Raises RestoredError when a dump was loaded since; a copy of the server's files goes unnoticed."""
+    ((installation, _, is_restored, _),) = database.run("installation")
+    if is_restored:
+        raise RestoredError
+    return str(installation)
+
+
 class StillAliveError(Exception):
     """Somebody that the database takes for at work is at work: this is no restored dump, or it is a copy beside it."""
 

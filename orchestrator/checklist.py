@@ -64,7 +64,7 @@ def _scratch(session: Session) -> Iterator[_Scratch]:
     one, two = Database(target), Database(target)
     migrate(target.url, schema)
     try:
-        ((installation, _),) = one.run("installation")
+        ((installation, *_),) = one.run("installation")
         yield _Scratch(one, two, Terms(REAPED, installation))
     finally:
         two.close()

@@ -1,8 +1,8 @@
-"""``stoker migrate`` and ``stoker db start|stop|url|psql``."""
+"""``stoker migrate`` and ``stoker db start|stop|url|psql|environment``."""
 
 import os
 import shutil
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -10,7 +10,7 @@ from stoker.orchestrator.session import Session, UsageError, say
 
 db = typer.Typer(
     no_args_is_help=True,
-    help="The embedded PostgreSQL beside config.toml.",
+    help="The database: the embedded PostgreSQL beside config.toml, and whose work it holds.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -77,6 +77,28 @@ def psql(context: typer.Context) -> None:
         raise UsageError("psql is not installed here")
     arguments = [program, *([where] if where else []), *context.args]
     os.execv(program, arguments)  # noqa: S606 - becomes psql
+
+
+@db.command()
+def environment(
+    context: typer.Context,
+    name: Annotated[Optional[str], typer.Argument(help='Its new name; "" takes it away.')] = None,  # noqa: UP045
+    reason: Annotated[str, typer.Option(help="Why, for everybody.")] = "",
+    by: Annotated[Optional[str], typer.Option(help="Who; default: the user of this machine.")] = None,  # noqa: UP045
+) -> None:
+    """Whose work the schema holds, or from now on: stoker db environment testnet --reason "a copy for trials"."""
+    from stoker.orchestrator.cli_moves import actor
+    from stoker.sql.environment import environment_of
+    from stoker.sql.settings import ENVIRONMENT
+
+    database = context.obj.connected
+    if name and not ENVIRONMENT.fullmatch(name):
+        raise UsageError("an environment's name is 1 to 63 characters of a-z A-Z 0-9 _ . -")
+    if name is not None:
+        if not reason.strip():
+            raise UsageError("say why, for those whose processes will refuse to start: --reason TEXT")
+        database.run("rename_environment", name=name, actor=actor(by), reason=reason)
+    say(environment_of(database) or "(no name)")
 
 
 def _psql() -> str | None:

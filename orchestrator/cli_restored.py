@@ -33,7 +33,7 @@ def restored(
 
     session: Session = context.obj
     config, database = session.config, session.database
-    ((installation, _),) = database.run("installation")
+    ((installation, *_),) = database.run("installation")
     terms = Terms(
         RESTORED,
         str(installation),

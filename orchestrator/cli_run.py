@@ -28,6 +28,7 @@ def run(context: typer.Context) -> None:
     """
     import anyio
 
+    from stoker.hygiene.restored import RestoredError
     from stoker.orchestrator.delivery import Delivery
     from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
     from stoker.orchestrator.schedule import Clock
@@ -50,6 +51,8 @@ def run(context: typer.Context) -> None:
         anyio.run(Runtime(session.database, loops, clock).run)
         delivery.wait(TO_FINISH_SECONDS)
     except CoreLoopError as error:
+        if isinstance(error.__cause__, RestoredError):
+            raise error.__cause__ from None
         sys.stderr.write(f"stoker: {error}; nothing works without it, so everything was stopped\n")
         raise typer.Exit(BROKEN) from None
 

@@ -31,7 +31,9 @@ def add_to(app: typer.Typer) -> None:
 def ls(
     context: typer.Context,
     mode: Annotated[Optional[str], typer.Option(help="Only this mode.")] = None,  # noqa: UP045
-    state: Annotated[str | None, typer.Option(help="Only this state, such as queued, held, failed.")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", "--status", help="Only this state, such as queued, held, failed.")
+    ] = None,
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only results with this label.")] = None,  # noqa: UP045
     kind: Annotated[Optional[str], typer.Option(help="Only this kind of error.")] = None,  # noqa: UP045
@@ -89,6 +91,7 @@ def show(
         raise UsageError(f"there is no task {task}")
     events = database.run("list_events", task=task, limit=100)
     attempts = database.run("list_attempts", id=task)
+    steps = database.run("list_steps", id=task)
     facts = dict(zip(names, rows[0], strict=True))
     attempt_names = (
         "attempt", "fire", "worker", "verdict", "error_kind", "error", "started_at", "finished_at", "seconds", "is_mean",
@@ -96,7 +99,8 @@ def show(
     )  # fmt: skip
     if as_json:
         ended = [dict(zip(attempt_names, row, strict=True)) for row in attempts]
-        say_json({**facts, "attempts_ended": ended, "events": as_facts(events)})
+        finished = [dict(zip(("step", "attempt", "finished_at", "result"), row, strict=True)) for row in steps]
+        say_json({**facts, "attempts_ended": ended, "steps_finished": finished, "events": as_facts(events)})
         return
     for name, value in facts.items():
         if value is not None and value is not False:
@@ -107,6 +111,11 @@ def show(
             ("attempt", "fire", "code", "verdict", "kind", "error", "started", "ended", "worker"),
             [(r[0], r[1], r[10], r[3], r[4], r[5], r[6], r[7], r[2]) for r in attempts],
         )
+    if steps:
+        say()
+        results = ["" if row[3] is None else json.dumps(row[3], ensure_ascii=False) for row in steps]
+        rows = [(*row[:3], result) for row, result in zip(steps, results, strict=True)]
+        say_table(("step finished", "in attempt", "at", "result"), rows)
     if events:
         say()
         show_events(events)
@@ -155,7 +164,7 @@ def run(
 
     It is a fire of the lane "inline", with its note, its limits and its own daily count; what others run goes on.
     """
-    from stoker.orchestrator.fire_command import run_task
+    from stoker.orchestrator.fire_command import deliver, run_task
 
     session, database = context.obj, context.obj.database
     rows = database.run("find_task", id=task)
@@ -166,16 +175,24 @@ def run(
         raise UsageError(f"say --inline to run task {task} here and now; without it the next fire runs it in its turn")
     if mode not in session.config.modes:
         raise UsageError(f"mode {mode} of task {task} is not configured here")
+    if mode not in session.config.served:
+        raise UsageError(f"mode {mode} of task {task} is not run on this host: [worker] modes leaves it out")
     if stands != "queued":
         raise UsageError(f"task {task} is {stands}, not queued; stoker explain {task} says more")
     ended = run_task(session, task, mode)
     if ended.refusal is not None:
         raise UsageError(f"fire {ended.fire} refused: {ended.refusal}")
+    if not any(fire == ended.fire for _, fire, *_ in database.run("list_attempts", id=task)):
+        from stoker.orchestrator.explain import explain, look
+
+        facts = look(database, session.config, task)
+        raise UsageError(f"task {task} was not started: " + (explain(facts) if facts else "it is gone"))
     show(context, task=task, as_json=as_json)
     if not as_json:
         for attempt, output in database.run("list_outputs", id=task)[-1:]:
             say(f"--- printed in attempt {attempt}")
             say("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in output).rstrip("\n"))
+    deliver(session, ended)
     if ended.signal_number:
         raise typer.Exit(128 + ended.signal_number)
 

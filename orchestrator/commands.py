@@ -18,6 +18,7 @@ from stoker.orchestrator import (
     cli_run,
     cli_slots,
     cli_tasks,
+    cli_wrap,
 )
 from stoker.orchestrator.session import Session
 
@@ -60,6 +61,7 @@ cli_inspect.add_to(app)
 cli_slots.add_to(app)
 cli_gate.add_to(app)
 cli_run.add_to(app)
+cli_wrap.add_to(app)
 cli_tasks.add_to(app)
 cli_modes.add_to(app)
 cli_outbox.add_to(app)

@@ -68,6 +68,11 @@ class Config:
         """Nobody said where the database is, so stoker runs its own."""
         return self.database.embedded
 
+    @property
+    def served(self) -> dict[str, ModeSettings]:
+        """The modes that this host runs: those that [worker] modes names, or all."""
+        return {name: mode for name, mode in self.modes.items() if not self.worker.modes or name in self.worker.modes}
+
     def under(self, schedule: ScheduleSettings) -> "Config":
         """The same with the limits that a schedule tightens."""
         tighter = {
@@ -75,8 +80,7 @@ class Config:
             for name in ("max_pool", "task_cap", "wall_clock_seconds", "fire_deadline_seconds")
             if getattr(schedule, name) is not None
         }
-        kept = {key.attribute: getattr(self.limits, key.attribute) for key in LimitSettings.keys.values()}
-        return replace(self, limits=LimitSettings(**{**kept, **tighter}))
+        return replace(self, limits=self.limits.changed(**tighter))
 
     def source(self, key_path: str) -> str:
         """Where the value at a key's path came from: file, environment, flag or default; KeyError for no key."""
@@ -104,6 +108,8 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     merged = _merge(layers)
     sections, wrong = _sections(merged, libpq=libpq_knows(environ))
     modes, wrong_modes = _modes(document)
+    worker = sections.get("worker")
+    problems += _unknown_modes(("worker",), worker.modes, modes) if worker else []
     schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
     notify, wrong_notify = _notify(document)
     problems += url_problems + wrong + wrong_modes + wrong_schedules + wrong_notify + _looser(modes, sections.get("limits"))
@@ -198,12 +204,12 @@ def _schedules(
         problems += wrong
         if isinstance(schedule, ScheduleSettings) and schedule.name:
             schedules[schedule.name] = schedule
-            problems += _unknown_modes(at, schedule, modes) + _looser_schedule(at, schedule, limits)
+            problems += _unknown_modes(at, schedule.modes, modes) + _looser_schedule(at, schedule, limits)
     return schedules, problems
 
 
-def _unknown_modes(at: tuple[str, ...], schedule: ScheduleSettings, modes: Mapping[str, ModeSettings]) -> list[Problem]:
-    unknown = [name for name in schedule.modes if name not in modes]
+def _unknown_modes(at: tuple[str, ...], named: Sequence[str], modes: Mapping[str, ModeSettings]) -> list[Problem]:
+    unknown = [name for name in named if name not in modes]
     remedy = "configured: " + (", ".join(modes) or "none")
     return [Problem(path_of(*at, "modes"), f"no mode {name!r} is configured", remedy) for name in unknown]
 

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from stoker.hygiene.restored import installation_of
 from stoker.orchestrator.channels import sender
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.logs import log
@@ -60,9 +61,13 @@ class Delivery:
         self._sent = 0
 
     def work(self, wait_seconds: float) -> int:
-        """Send what is due, each channel in a thread of its own; wait for them so long at most; how many went out by then."""
+        """Send what is due, each channel in a thread of its own; wait for them so long at most; how many went out by then.
+
+        Raises RestoredError: what a dump takes for waiting was perhaps sent since it was made.
+        """
         if self._is_off or not self._config.notify:
             return 0
+        installation_of(self._database)
         before, deadline = self._sent, time.monotonic() + wait_seconds
         self._database.run("enter_channels", channels=list(self._config.notify))
         for name, settings in self._config.notify.items():

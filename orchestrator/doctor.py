@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from stoker.hygiene.outbox import undelivered, undelivered_words
 from stoker.hygiene.process import spawn
+from stoker.hygiene.restored import RestoredError
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.config_errors import ConfigError
 from stoker.orchestrator.door import door_of
@@ -59,8 +60,8 @@ def examine(session: Session) -> list[Finding]:
     found = [Finding("configuration", True, f"{config.path}, {len(config.modes)} mode(s)")]
     found += [Finding("configuration", False, warning) for warning in config.warnings]
     found += list(_database(session))
-    found += [_handler(config, name) for name in config.modes]
-    found += [_model(config, name) for name, mode in config.modes.items() if mode.model]
+    found += [_handler(config, name) for name in config.served]
+    found += [_model(config, name) for name, mode in config.served.items() if mode.model]
     return found
 
 
@@ -97,10 +98,13 @@ def _database(session: Session) -> Iterator[Finding]:
 
 
 def _strange_fires(session: Session) -> Iterator[Finding]:
-    """A dump is not known by itself for what it is; a fire of a boot that nobody knows is a sign."""
+    """A loaded dump is known; in a copy of the server's files a fire of a boot that nobody knows is a sign."""
+    ((_, _, is_restored, _),) = session.database.run("installation")
+    if is_restored:
+        yield Finding("restored", False, str(RestoredError()))
     for fire, host, opened_at in session.database.run("strange_fires"):
         text = f"fire {fire} is open since {opened_at:%Y-%m-%d %H:%M}, of a boot of {host} that is not known here"
-        yield Finding("open fire", False, f"{text}. If this database was restored from a dump: stoker restored")
+        yield Finding("open fire", False, f"{text}. If this database was restored: stoker restored")
 
 
 def _other_interlocks(session: Session) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ class Facts:
     held_by: str | None
     fires: list[int]
     configured_version: int | None = None
+    is_run_here: bool = True
     max_pool: int = 1
     task_cap: int | None = None
 
@@ -65,6 +66,7 @@ def look(database: Database, config: Config, task: int) -> Facts | None:
     return replace(
         found[0],
         configured_version=mode.version if mode else None,
+        is_run_here=mode is None or found[0].mode in config.served,
         max_pool=min(workers),
         task_cap=min(caps) if caps else None,
     )
@@ -116,6 +118,8 @@ def _hindrances(facts: Facts) -> Iterator[str]:
             f"Its payload has version {facts.version}, newer than the configured {facts.configured_version}:"
             " it waits for workers with the newer code."
         )
+    if not facts.is_run_here:
+        yield "This host does not run its mode ([worker] modes): it waits for another's workers."
     if facts.paused_by is not None:
         yield (
             f"Its mode is paused by {facts.paused_by} since {_at(facts.paused_at)}: {facts.paused_because}"

@@ -6,15 +6,19 @@ _DATA_EXCEPTION = "22"
 
 def exit_code(error: Exception) -> int | None:
     """The exit code of a known failure; None for any other."""
+    from stoker.hygiene.restored import RestoredError
     from stoker.orchestrator.config_errors import ConfigError
     from stoker.orchestrator.session import UsageError
     from stoker.sql.database import DatabaseUnreachableError, StatementError
     from stoker.sql.embedded import EmbeddedServerError
     from stoker.sql.enqueue import EnqueueError
+    from stoker.sql.environment import EnvironmentMismatchError
     from stoker.sql.migrate import MigrationError, SchemaVersionError
 
     match error:
-        case ConfigError() | UsageError() | EnqueueError() | SchemaVersionError():
+        case ConfigError() | UsageError() | EnqueueError():
+            return USAGE
+        case SchemaVersionError() | RestoredError() | EnvironmentMismatchError():
             return USAGE
         case DatabaseUnreachableError() | EmbeddedServerError():
             return UNREACHABLE

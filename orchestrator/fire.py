@@ -12,6 +12,7 @@ import anyio
 
 from stoker.hygiene.close import REAPED, Seen, Terms, close_fire
 from stoker.hygiene.identity import mine
+from stoker.hygiene.restored import installation_of
 from stoker.hygiene.sweep import Swept, sweep
 from stoker.orchestrator import snapshot
 from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
@@ -67,8 +68,7 @@ class Fire:
         self._config = config
         self._environ = environ
         self._asked = asked
-        ((installation, _),) = database.run("installation")
-        self._installation = str(installation)
+        self._installation = installation_of(database)
 
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""

@@ -106,21 +106,21 @@ def _ran(session: Session, options: Options, schedule: "ScheduleSettings | None"
         return INTERNAL
     facts = facts_of(session, ended.fire)
     show_note(facts, as_json=options.as_json)
-    delivered = _delivered(session, ended.fire)
+    is_delivered = deliver(session, ended)
     if ended.signal_number:
         return 128 + ended.signal_number
     if options.exit_code and any(one["failed"] for one in facts["modes"]):
         return SOME_FAILED
-    return NOT_DELIVERED if options.exit_code and not delivered else 0
+    return NOT_DELIVERED if options.exit_code and not is_delivered else 0
 
 
-def _delivered(session: Session, fire: int) -> bool:
+def deliver(session: Session, ended: "Ended") -> bool:
     """Send the note, for a few seconds at most, to those who are to be told; False when one of them was not."""
-    if not session.config.notify:
+    if not session.config.notify or not ended.closed:
         return True
     from stoker.orchestrator.delivery import deliver_note
 
-    return deliver_note(session.database, session.config, os.environ, fire)
+    return deliver_note(session.database, session.config, os.environ, ended.fire)
 
 
 def _fired(session: Session, options: Options, schedule: "ScheduleSettings | None") -> "Ended":
@@ -157,6 +157,11 @@ def known(session: Session, modes: Sequence[str] | None) -> frozenset[str]:
     unknown = sorted(set(modes or ()) - set(session.config.modes))
     if unknown:
         raise UsageError(f"unknown mode {unknown[0]!r}; configured: {', '.join(sorted(session.config.modes)) or 'none'}")
+    elsewhere = sorted(set(modes or ()) - set(session.config.served))
+    if elsewhere:
+        raise UsageError(
+            f"this host does not run mode {elsewhere[0]!r}: [worker] modes is {', '.join(session.config.worker.modes)}"
+        )
     return frozenset(modes or ())
 
 

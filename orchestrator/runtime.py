@@ -74,6 +74,7 @@ class Runtime:
                 failures += 1
                 if loop.core:
                     failed.append(CoreLoopError(f"loop {loop.name} failed: {type(error).__name__}"))
+                    failed[-1].__cause__ = error
                     group.cancel_scope.cancel()
                     return
             else:

@@ -27,8 +27,14 @@ class UsageError(Exception):
 class Session:
     """One command's surroundings."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, *, needs_modes: bool = True) -> None:
         self._path = Path(path) if path else None
+        self._needs_modes = needs_modes
+
+    @property
+    def path(self) -> Path | None:
+        """The file that was asked for."""
+        return self._path
 
     @cached_property
     def config(self) -> "Config":
@@ -39,7 +45,7 @@ class Session:
         configure(config.log.level, config.log.format)
         for warning in config.warnings:
             log("configuration", "warning", text=warning)
-        if not config.modes:
+        if not config.modes and self._needs_modes:
             log("configuration", "warning", text=f"{config.path} has no [modes.NAME]: nothing can be enqueued or run")
         return config
 
@@ -74,6 +80,14 @@ class Session:
 
     @cached_property
     def database(self) -> "Database":
+        """The database, if it is the configured environment's; raises EnvironmentMismatchError."""
+        from stoker.sql.environment import check_environment
+
+        check_environment(self.connected, self.config.database.environment)
+        return self.connected
+
+    @cached_property
+    def connected(self) -> "Database":
         """The database, with the schema that this stoker needs; an embedded one is migrated when it is new."""
         from stoker.sql.database import Database
         from stoker.sql.migrate import check_version, migrate, version

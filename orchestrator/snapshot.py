@@ -36,7 +36,7 @@ def read(database: Database, config: Config, only: frozenset[str] = frozenset())
     for one in queued:
         if _is_served(one, config):
             runnable[one.mode].append(one)
-    asked = [name for name in config.modes if not only or name in only]
+    asked = [name for name in config.served if not only or name in only]
     return Snapshot(
         [
             replace(_backlog(name, config, runnable[name], paces.get(name)), is_broken=name in broken, is_paused=name in paused)

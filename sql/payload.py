@@ -24,6 +24,14 @@ class PayloadError(ValueError):
     """A value that cannot be stored as JSON; the text says why, and never quotes the value."""
 
 
+def is_text(text: str) -> bool:
+    """Whether PostgreSQL can store it: no NUL, no lone surrogate."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def encode(value: Any, limit_bytes: int, what: str = "payload") -> str:
     """``value`` as compact JSON text of at most ``limit_bytes`` bytes of UTF-8; raises PayloadError."""
     try:

@@ -5,8 +5,9 @@ time that things are kept. What it cannot have now, because somebody holds a loc
 for the next call: it waits for a shorter time than the server lets pass before it looks for deadlocks.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
@@ -37,7 +38,7 @@ class Pruned:
 def prune(database: Database, keep_seconds: float) -> Pruned:
     """Take out a bounded part of what ended more than ``keep_seconds`` ago."""
     pruned = Pruned()
-    due = dict(database.run("due_marks"))
+    due = dict(database.run("due_marks", pause=keep_seconds / _PARTS))
     duties = {"partitions": _prune_partitions, "tasks": _prune_tasks, "rest": _prune_rest}
     for name, duty in duties.items():
         if name not in due:
@@ -49,40 +50,49 @@ def prune(database: Database, keep_seconds: float) -> Pruned:
     return pruned
 
 
-def _transact(database: Database, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+@contextmanager
+def _transaction(database: Database, limits: str = f"{_LIMITS}; {_BY_INDEX}") -> Iterator[Transaction]:
     with database.raw() as connection, connection.transaction():
-        connection.execute(f"{_LIMITS}; {_BY_INDEX}".encode(), prepare=False)
-        return Transaction(connection, database.target.schema).run(name, **parameters)
+        connection.execute(limits.encode(), prepare=False)
+        yield Transaction(connection, database.target.schema)
+
+
+def _move_mark(database: Database, name: str, to: int, pause: float = 0.0) -> None:
+    with _transaction(database) as tx:
+        tx.run("move_mark", name=name, id=to, pause=pause)
 
 
 def _prune_tasks(database: Database, keep: float, _: int, pruned: Pruned) -> None:
     for _round in range(_ROUNDS):
-        ((count, has_more),) = _transact(database, "prune_tasks", keep=keep, pause=keep / _PARTS, limit=_ROWS)
+        with _transaction(database) as tx:
+            mark = tx.run("lock_mark", name="tasks", pause=keep / _PARTS)
+            if not mark:  # another sweep is at it
+                return
+            ((count, has_more),) = tx.run("prune_tasks", mark=mark[0][0], keep=keep, pause=keep / _PARTS, limit=_ROWS)
         pruned.tasks += count
         if not has_more:
             return
 
 
 def _prune_rest(database: Database, keep: float, _: int, pruned: Pruned) -> None:
-    ((fires, events, _hosts),) = _transact(database, "prune_rest", keep=keep, limit=_ROWS)
+    with _transaction(database) as tx:
+        ((fires, events, _hosts),) = tx.run("prune_rest", keep=keep, limit=_ROWS)
     pruned.fires, pruned.events = fires, events
     if max(fires, events) < _ROWS:
-        _transact(database, "move_mark", name="rest", id=0, pause=keep / _PARTS)
+        _move_mark(database, "rest", 0, keep / _PARTS)
 
 
 def _prune_partitions(database: Database, keep: float, first: int, pruned: Pruned) -> None:
     """Look at some partitions, drop the first that nothing keeps."""
     found = database.run("list_partitions", first=first, ids=PARTITION_IDS, limit=_PARTITIONS)
     for number, tables in found:
-        with database.raw() as connection, connection.transaction():
-            connection.execute(_LIMITS, prepare=False)
-            if _drop(Transaction(connection, database.target.schema), database.target.schema, number, tables, keep):
-                pruned.partitions += 1
-        _transact(database, "move_mark", name="partitions", id=number + 1, pause=0.0)
+        with _transaction(database, _LIMITS) as tx:
+            pruned.partitions += _drop(tx, database.target.schema, number, tables, keep)
+        _move_mark(database, "partitions", number + 1)
         if pruned.partitions:
             return
     if len(found) < _PARTITIONS:
-        _transact(database, "move_mark", name="partitions", id=0, pause=keep / _PARTS)
+        _move_mark(database, "partitions", 0, keep / _PARTS)
 
 
 def _drop(tx: Transaction, schema: str, number: int, tables: list[str], keep: float) -> bool:

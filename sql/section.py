@@ -111,6 +111,10 @@ class Section:
             cls._built = SchemaValidator(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
         return cls._built
 
+    def changed(self, **values: Any) -> Self:
+        """The same section with other values of these attributes, which are taken as they are."""
+        return type(self)(**{**{key.attribute: getattr(self, key.attribute) for key in self.keys.values()}, **values})
+
     def check(self) -> None:
         """What must hold between the keys; raises ValueError."""
 

@@ -16,6 +16,7 @@ NONE = "none"
 _INTEGER_MAX = 2**31 - 1
 _SERVER_SECONDS = (0.001, 24 * 86_400)
 _SCHEMA_BYTES = 63
+ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _POSTGRESQL = re.compile(r"postgres(?:ql)?://|\s*[a-z_]+\s*=")
 _DRIVER_URL = re.compile(r"postgres(?:ql)?\+[^:]*://")
 
@@ -118,12 +119,19 @@ FilledSize = Annotated[Size, checked(_filled)]
 Texts = Annotated[tuple[str, ...], Kind(core_schema.list_schema(TEXT.schema, strict=True)), checked(tuple, list)]
 
 
+def _names_an_environment(name: str) -> str:
+    if name and not ENVIRONMENT.fullmatch(name):
+        raise ValueError("use 1 to 63 characters of a-z A-Z 0-9 _ . -")
+    return name
+
+
 class DatabaseSettings(Section):
     """Where the database is and how long its answers may take."""
 
     url: Annotated[Text, checked(_is_postgresql)] = ""
     url_file: Annotated[Text, checked(_is_a_path)] = ""
     schema_name: Annotated[Text, checked(_fits_an_identifier)] = "stoker"
+    environment: Annotated[Text, checked(_names_an_environment)] = ""
     connect_timeout_seconds: LastingDuration = 5.0
     statement_timeout_seconds: ServerDuration = 30.0
     lock_timeout_seconds: ServerDuration = 5.0

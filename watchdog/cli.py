@@ -53,7 +53,8 @@ def _watch(options: argparse.Namespace) -> None:
         sys.stdout.write(f"a test page went out by {', '.join(pager.channels)}\n")
         return
     database = Database(Target(config.url, config.schema), application="stoker watchdog", patience_seconds=5)
-    watch = Watch(database, config.settings, pager, options.state or config.folder / ".stoker" / "watchdog.json")
+    state = options.state or config.folder / ".stoker" / "watchdog.json"
+    watch = Watch(database, config.settings, pager, state, environment=config.environment)
     while True:
         look = watch.look()
         for failure in look.failures:

@@ -23,6 +23,7 @@ class WatchdogConfig:
     folder: Path
     url: str
     schema: str
+    environment: str
     settings: WatchdogSettings
 
 
@@ -45,7 +46,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> WatchdogConfig:
     except SectionError as error:
         wrong = "; ".join(f"{'.'.join(map(str, where)) or 'the section'}: {what}" for where, what in error.wrongs)
         raise WatchdogConfigError(f"{found}: {wrong}") from None
-    return WatchdogConfig(folder, _url(database, folder, environ), _schema(database, environ), settings)
+    environment = environ.get("STOKER_DATABASE_ENVIRONMENT") or database.environment
+    return WatchdogConfig(folder, _url(database, folder, environ), _schema(database, environ), environment, settings)
 
 
 def _nearest() -> Path | None:

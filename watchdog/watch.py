@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
+from stoker.sql.environment import EnvironmentMismatchError, check_environment
 from stoker.sql.units import format_duration
 from stoker.watchdog.judge import Facts, Finding, Lane, Schedule, judge
 from stoker.watchdog.pages import RESOLVE, TRIGGER, Page, PageError, Pager, request
@@ -39,13 +40,20 @@ class Watch:
     """Looks when it is told to. ``state`` is the file that is kept while the database is away."""
 
     def __init__(
-        self, database: Database, settings: WatchdogSettings, pager: Pager, state: Path, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        settings: WatchdogSettings,
+        pager: Pager,
+        state: Path,
+        clock: Callable[[], float] = time.time,
+        environment: str = "",
     ) -> None:
         self._database = database
         self._settings = settings
         self._pager = pager
         self._state = state
         self._clock = clock
+        self._environment = environment
 
     def close(self) -> None:
         """Let the database go."""
@@ -56,19 +64,20 @@ class Watch:
         self._ping("/start")
         try:
             look = self._looked()
-        except (DatabaseUnreachableError, StatementError) as error:
+        except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
             look = self._blind(str(error))
         self._ping("/fail" if look.findings is None or look.failures else "")
         return look
 
     def _looked(self) -> Look:
         settings, run = self._settings, self._database.run
+        check_environment(self._database, self._environment, first=False)
         findings = judge(self._facts(), settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
         look = Look(findings)
-        ((installation, _),) = run("installation")
+        ((installation, *_),) = run("installation")
         self._see_again(look, str(installation))
         taken = run("take_pages", most=settings.pages_per_hour, repeat=settings.repeat_seconds)
         for incident, cause, words, opened_at, resolved_at, pages in taken:

@@ -141,6 +141,10 @@ class CommandPen:
         """Never: here it is the keeper that starts what was fed."""
         return False
 
+    def is_garbled(self) -> bool:
+        """Never: there is no page."""
+        return False
+
     def take_back(self) -> list[tuple[Claim, int]]:
         """What it was fed and has not started, which it will not start any more."""
         turns, self._waiting = self._waiting, deque()
@@ -184,7 +188,8 @@ class CommandPen:
     async def _run(self, turn: _Turn) -> None:
         entry = turn.entry
         self._started, self._called_off = time.monotonic(), anyio.Event()
-        pipes = Pipes(turn.payload.encode())
+        is_spoken = not self.orders.mode.is_plain
+        pipes = Pipes(turn.payload.encode() if is_spoken else b"")
         try:
             child = self._child = self._spawn(turn.entry, pipes)
         except OSError as error:
@@ -200,7 +205,7 @@ class CommandPen:
         if child.returncode is None:
             async with anyio.create_task_group() as group:
                 group.start_soon(pipes.give)
-                group.start_soon(listener.hear, pipes.output, True)
+                group.start_soon(listener.hear, pipes.output, is_spoken)
                 group.start_soon(listener.hear, pipes.errors, False)
                 group.start_soon(self._obey, child)
                 await child.wait()
@@ -208,7 +213,7 @@ class CommandPen:
                 group.cancel_scope.cancel()
         else:
             end_strays()
-        listener.drain_some(pipes.output, is_output=True)
+        listener.drain_some(pipes.output, is_output=is_spoken)
         listener.drain_some(pipes.errors, is_output=False)
         listener.end()
         pipes.close()
@@ -254,7 +259,8 @@ class CommandPen:
         elif returncode != 0:
             entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
             mode = self.orders.mode
-            words = stored(listener.errors(), mode.errors, _value(turn.payload), mode.secrets()).strip()
+            said = "" if mode.is_plain else listener.errors()
+            words = stored(said, mode.errors, _value(turn.payload), mode.secrets()).strip()
             entry.error = words.splitlines()[-1] if words else self._how
             entry.is_permanent = returncode in PERMANENT
             entry.is_retriable = returncode == TRY_AGAIN

@@ -5,6 +5,7 @@ import os
 from stoker.worker.redact import bounded
 
 _KIND_LIMIT = 100
+_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib costs a start more
 
 
 def kind_of(error: BaseException) -> str:
@@ -17,7 +18,7 @@ def names_of(error: BaseException) -> set[str]:
     return {name for cls in type(error).__mro__ for name in (cls.__name__, f"{cls.__module__}.{cls.__qualname__}")}
 
 
-def text_of(error: BaseException) -> str:
+def text_of(error: object) -> str:
     """The error's own words; an exception class may fail to give them."""
     try:
         return str(error)
@@ -36,8 +37,9 @@ def traceback_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Where the handler raised, as `` (jobs.py:12)``; empty when it is not known."""
+    """Where the handler raised, as `` (jobs.py:12)``: the last line that is no library's; empty when it is not known."""
     import traceback  # 8 ms, for who fails
 
     frames = traceback.extract_tb(error.__traceback__)
-    return f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
+    own = [one for one in frames if not one.filename.startswith(_LIBRARY) and "site-packages" not in one.filename]
+    return next((f" ({os.path.basename(one.filename)}:{one.lineno})" for one in reversed(own or frames)), "")  # noqa: PTH119

@@ -24,7 +24,7 @@ from stoker.worker.book import Book
 from stoker.worker.clerk import Clerk
 from stoker.worker.command import CommandPen
 from stoker.worker.journal import Journal
-from stoker.worker.limits import FENCED, ORPHANED, STOPPED, Limits
+from stoker.worker.limits import FENCED, GARBLED, ORPHANED, STOPPED, Limits
 from stoker.worker.orders import Orders
 from stoker.worker.pen import Pen
 
@@ -111,7 +111,7 @@ class Keeper:
         while True:
             await anyio.sleep(0.1)
             kind = self._limits.kill(self._pen.running(), time.monotonic(), is_silent=self._pen.is_silent())
-            if kind:
+            if kind := kind or (GARBLED if self._pen.is_garbled() else None):
                 self._kill(kind, shift, group)
 
     def _kill(self, kind: str, shift: "Shift", group: anyio.abc.TaskGroup) -> None:

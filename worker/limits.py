@@ -12,7 +12,7 @@ EMPTY, CAP, CLOCK, STOPPED, ORPHANED, FENCED, BROKEN, RESPAWNS = (
     "broken",
     "respawns",
 )
-TIMEOUT, SILENT = "timeout", "silent"
+TIMEOUT, SILENT, GARBLED = "timeout", "silent", "garbled"
 _SILENT_LOOKS = 300
 _KILLS = {CLOCK: "wall clock", STOPPED: "stopped", ORPHANED: "stopped", FENCED: "fenced"}
 

@@ -17,7 +17,10 @@ _TIMER_SLACK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ModeOrders:
-    """The one mode a worker serves."""
+    """The one mode a worker serves.
+
+    ``is_plain``: its program knows nothing of stoker and is told nothing; its exit status says how it went.
+    """
 
     name: str
     handler: str = ""
@@ -38,6 +41,7 @@ class ModeOrders:
     fail_on: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     environment: dict[str, str] | None = None
+    is_plain: bool = False
 
     @property
     def kill_after(self) -> float | None:

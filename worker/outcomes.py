@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from stoker.worker.errors import text_of
 from stoker.worker.redact import bounded
 
 LONGEST_SECONDS = 10 * 366 * 86_400
@@ -102,9 +103,9 @@ class Retry(Outcome):
 
     __slots__ = ("after_seconds", "reason")
 
-    def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
+    def __init__(self, after: float | timedelta | None = None, reason: str | BaseException = "") -> None:
         self.after_seconds = None if after is None else _seconds(after, "after")
-        self.reason = reason
+        self.reason = _words(reason)
 
     def facts(self) -> dict[str, Any]:
         """As Outcome says."""
@@ -137,8 +138,8 @@ class Fail(Outcome):
 
     __slots__ = ("reason",)
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: str | BaseException) -> None:
+        self.reason = _words(reason)
 
     def facts(self) -> dict[str, Any]:
         """As Outcome says."""
@@ -158,6 +159,11 @@ class Hold(Outcome):
     def facts(self) -> dict[str, Any]:
         """As Outcome says."""
         return {"said": "held", "error": bounded(self.question)}
+
+
+def _words(reason: object) -> str:
+    """A reason in words, whatever was given for it: an exception above all."""
+    return reason if isinstance(reason, str) else text_of(reason)
 
 
 def _seconds(given: object, what: str) -> float:

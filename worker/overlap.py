@@ -127,7 +127,7 @@ class OverlappingRunner(Runner):
                 raise turn.payload
             async with asyncio.timeout(self._timeout) as limit:
                 result = await self._handler(task)
-            return None if result is None else self._done(turn.number, result)
+            return None if result is None else self._done(turn.number, result, turn.line, turn.place)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
             if isinstance(error, TimeoutError) and limit.expired():
                 return ["failed", turn.number, TIMEOUT, f"ran longer than {self._timeout:g} s", False]

@@ -118,7 +118,7 @@ class Pen:
 
         Here alone verdicts come about: what a settlement was made of must not change while it is on its way.
         """
-        if self._slate is None or self._ear is None or self._wire is None:
+        if self._slate is None or self._ear is None or self._wire is None or self.is_garbled():
             return Over()
         finished, busy, ended = self._slate.finished, self._slate.busy_seconds, self._slate.read_ended()
         self._wire.drain()
@@ -155,6 +155,10 @@ class Pen:
         told = len(self._heard) + self._slate.ended
         return self.book.open > told and self._slate.finished < self.book.next_number - 1
 
+    def is_garbled(self) -> bool:
+        """Whether the page says what cannot be: then nothing of it, or of the pipes, is believed any more."""
+        return self._slate is not None and not self._slate.is_sound(self.book.next_number - 1)
+
     def take_back(self) -> list[tuple[Claim, int]]:
         """Forbid the runner to start what it was fed and has not started; what it certainly will not start any more.
 
@@ -175,7 +179,7 @@ class Pen:
 
     def _running(self) -> list[tuple[int, int]]:
         """Numbers and starts (nanoseconds) of the tasks that run, the longest running first."""
-        if self._slate is None or self.dead:
+        if self._slate is None or self.dead or self.is_garbled():
             return []
         return [at for at in self._slate.running(self.orders.mode.concurrency) if self._is_open(at[0])]
 
@@ -207,7 +211,8 @@ class Pen:
         how = describe_exit(self._child.returncode if self._child else None)
         over, victims = self.harvest(), []
         now = time.monotonic_ns()
-        for number, started_at in self._slate.running(self.orders.mode.concurrency) if self._slate else []:
+        running = self._slate.running(self.orders.mode.concurrency) if self._slate else []
+        for number, started_at in [(self._first_open(), now)] if self.is_garbled() else running:
             found = self.book.find(number)
             if found is None or not found[0].is_open(found[1]):
                 continue
@@ -223,6 +228,10 @@ class Pen:
         self.book.take_back()
         self.close()
         return Death(how, victims, over)
+
+    def _first_open(self) -> int:
+        open_ = (claim.base + place for claim in self.book.fed for place in range(claim.size) if claim.is_open(place))
+        return next(open_, 0)
 
     def close(self) -> None:
         """Let the pipes and the page go."""

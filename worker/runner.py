@@ -152,7 +152,7 @@ class Runner:
                 if payload.__class__ is UnreadableError:
                     raise payload
                 result = self._handler(Task(task_id, self._mode, payload, attempt, self._installation))
-                message = None if result is None else self._done(number, result)
+                message = None if result is None else self._done(number, result, line, place)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
                 message = self._failed(number, error, self._payload(line, place))
             if self._is_forked:
@@ -183,17 +183,17 @@ class Runner:
         with self._sending:
             send(self.acks, message)
 
-    def _done(self, number: int, result: Any) -> list[Any]:
+    def _done(self, number: int, result: Any, line: bytes, place: int) -> list[Any]:
         from stoker.sql.payload import PayloadError, encode
 
         outcomes = sys.modules.get("stoker.worker.outcomes")
         if outcomes and isinstance(result, outcomes.Outcome):
-            return self._ended(number, result)
+            return self._ended(number, result, line, place)
         try:
             text = encode(result, self._result_limit, "result")
         except PayloadError as error:
             kind = "result too large" if "above the limit" in str(error) else "result not JSON"
-            return ["failed", number, kind, str(error), True]
+            return ["failed", number, kind, self._fit(str(error), line, place), True]
         label = result.get(self._label) if self._label and isinstance(result, dict) else None
         return ["done", number, text, str(label)[:63] if label is not None else None]
 
@@ -207,18 +207,22 @@ class Runner:
             return ["ended", number, {"said": "failed", "error_kind": kind_of(error), "error": text, "is_retriable": True}]
         return ["failed", number, kind_of(error), text, not self._fail_on.isdisjoint(names)]
 
-    def _ended(self, number: int, outcome: Any) -> list[Any]:
+    def _fit(self, text: str, line: bytes, place: int) -> str:
+        """The words of a task as its mode lets them be stored."""
+        return stored(text, self._errors, self._payload(line, place), self._secrets)
+
+    def _ended(self, number: int, outcome: Any, line: bytes, place: int) -> list[Any]:
         """What the handler says became of the attempt."""
         if not hasattr(outcome, "then"):
             facts = outcome.facts()
             if facts["said"] != "held" and facts.get("error"):
-                facts["error"] = stored(facts["error"], self._errors, None, self._secrets)
+                facts["error"] = self._fit(facts["error"], line, place)
             return ["ended", number, facts]
         try:
             rows = [one.row(self._modes, self._payload_limit) for one in outcome.then]
         except ValueError as error:
-            return ["failed", number, "follow-up refused", str(error), True]
-        message = ["done", number, None, None] if outcome.result is None else self._done(number, outcome.result)
+            return ["failed", number, "follow-up refused", self._fit(str(error), line, place), True]
+        message = ["done", number, None, None] if outcome.result is None else self._done(number, outcome.result, line, place)
         if message[0] == "failed" or not rows:
             return message
         return ["ended", number, {"said": "done", "result": message[2], "label": message[3], "then": rows}]

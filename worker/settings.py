@@ -79,6 +79,7 @@ class WorkerSettings(Section):
     batch_limit: Positive = 1000
     max_respawns: Count = 5
     linger_seconds: Duration = 5.0
+    modes: Texts = ()
     output_limit_bytes: FilledSize = 64 << 10
     result_limit_bytes: FilledSize = 1 << 20
 

@@ -78,6 +78,10 @@ class Slate:
         """How many tasks were told of as ended that ``read_ended`` has not returned."""
         return self._words[_ENDED] - self._words[_READ]
 
+    def is_sound(self, highest: int) -> bool:
+        """Whether a runner that was fed tasks up to ``highest`` can have written this, and no handler scribbled on it."""
+        return self.finished <= highest and self.ended <= _RING_TASKS
+
     def read_ended(self) -> list[tuple[int, float]]:
         """The tasks that were told of as ended since the last time, with their seconds."""
         words = self._words

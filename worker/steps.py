@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from stoker.sql.payload import PayloadError, encode
+from stoker.sql.payload import PayloadError, encode, is_text
 from stoker.worker.task import Task
 
 STEP_LIMIT = 64 << 10
@@ -122,8 +122,8 @@ def number_of(task: Task[Any]) -> int:
 
 
 def _checked(task: Task[Any], name: str) -> dict[str, Any]:
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or "\0" in name:
-        raise StepError(f"a step needs a name of 1 to {LONGEST_NAME} characters")
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not is_text(name):
+        raise StepError(f"a step needs a name of 1 to {LONGEST_NAME} characters, without NUL and lone surrogates")
     if name == ANSWER:
         raise StepError(f"a step cannot be called {ANSWER!r}: that is what a person answers (task.answer)")
     declared = Task.runner.steps if Task.runner else ()

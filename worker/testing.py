@@ -23,6 +23,7 @@ from typing import Any
 
 from stoker.hygiene.close import NORMAL, Seen, Terms, close_fire
 from stoker.hygiene.identity import mine
+from stoker.hygiene.restored import installation_of
 from stoker.sql.database import Database
 from stoker.sql.payload import encode
 from stoker.sql.target import Target
@@ -95,15 +96,15 @@ def drain(target: Target | str, handlers: Mapping[str, Handler], **mode: Any) ->
     database = Database(target if isinstance(target, Target) else Target(target))
     drained = Drained()
     try:
-        ((installation, _),) = database.run("installation")
+        installation = installation_of(database)
         fire = _open(database)
         for name, handler in handlers.items():
-            orders = _orders(database.target, ModeOrders(**{"name": name, **mode}), fire, str(installation))
+            orders = _orders(database.target, ModeOrders(**{"name": name, **mode}), fire, installation)
             desk = Desk(orders, database)
             desk.register(_owner())
             _empty(desk, handler, orders, drained)
             desk.leave("empty", status=None, respawns=0, peak_memory=0, cpu=0.0)
-        close_fire(database, Seen(fire), Terms(NORMAL, str(installation), reap_ghosts=False))
+        close_fire(database, Seen(fire), Terms(NORMAL, installation, reap_ghosts=False))
     finally:
         database.close()
     return drained

@@ -191,7 +191,7 @@ $$;
 comment on function stoker.place is 'queue a task that stands nowhere: claimable, for later, or behind others of its line';
 
 create function stoker.status(mode text, key text) returns text
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select q.status from stoker.keys k join stoker.task_queue q on q.id = k.id
     where k.mode = status.mode and k.key = status.key
 $$;

@@ -27,7 +27,7 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function stoker.stands is 'the state of a task as of now, also inside a longer statement';
 
-create function stoker.take_queued(task bigint, out place text, out spent integer, out not_before timestamptz)
+create function stoker.take_spanned(task bigint, out place text, out spent integer, out not_before timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     t record;
@@ -78,9 +78,18 @@ begin
             insert into stoker.later (mode, version, priority, lo, hi, attempts, available_at, expires_at, lane_key)
             select t.mode, t.version, t.priority, task + 1, s.hi, s.attempts, s.available_at, s.expires_at, s.lane_key where s.hi > task;
         end if;
-        return;
     end if;
-    delete from stoker.in_line where id = task returning 'in_line', 0, available_at into place, spent, not_before;
+end
+$$;
+comment on function stoker.take_spanned is 'take a task that is claimable, or will be, out of its span; place is null when it is neither, or moved at this moment';
+
+create function stoker.take_queued(task bigint, out place text, out spent integer, out not_before timestamptz)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    select q.place, q.spent, q.not_before into place, spent, not_before from stoker.take_spanned(task) q;
+    if place is null then
+        delete from stoker.in_line where id = task returning 'in_line', 0, available_at into place, spent, not_before;
+    end if;
 end
 $$;
 comment on function stoker.take_queued is 'take a queued task out of its place; place is null when it was not queued, or moved at this moment';
@@ -129,11 +138,16 @@ begin
     delete from stoker.failed where id = task;
     delete from stoker.cancelled where id = task;
     delete from stoker.cancel_requests where id = task;
-    perform stoker.place(task, 0, null);
+    if exists (select from stoker.tasks where id = task and needs_approval)
+       and not exists (select from stoker.events e where e.task = reopen.task and e.action = 'approve') then
+        insert into stoker.held (id, kind, expires_at) select t.id, 'approval', t.expires_at from stoker.tasks t where t.id = task;
+    else
+        perform stoker.place(task, 0, null);
+    end if;
     return true;
 end
 $$;
-comment on function stoker.reopen is 'queue a failed or cancelled task again, with all its attempts; false when it is neither';
+comment on function stoker.reopen is 'queue a failed or cancelled task again, with all its attempts, or hold it for the approval it never had; false when it is neither';
 
 create function stoker.retry_task(task bigint, actor text, reason text, out was text, out became text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -143,8 +157,8 @@ begin
         return;
     end if;
     if stoker.reopen(task) then
-        became := 'queued';
-        perform stoker.tell(task, 'retry', actor, reason, json_build_object('was', was));
+        became := stoker.stands(task);
+        perform stoker.tell(task, 'retry', actor, reason, json_build_object('was', was, 'became', became));
     elsif exists (select from stoker.tasks where id = task and erased_at is not null) then
         was := 'erased';
     elsif exists (select from stoker.former_keys where id = task) then
@@ -154,7 +168,7 @@ begin
     end if;
 end
 $$;
-comment on function stoker.retry_task is 'failed or cancelled -> queued, with all its attempts';
+comment on function stoker.retry_task is 'failed or cancelled -> queued, with all its attempts; held, if it was never approved';
 
 create function stoker.cancel_task(task bigint, actor text, reason text, out was text, out became text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -291,7 +305,7 @@ begin
         on conflict (id, name) do update set result = excluded.result, finished_at = now();
     end if;
     perform stoker.place(task, h.attempts, h.available_at);
-    perform stoker.tell(task, 'resume', actor, reason, json_build_object('kind', h.kind, 'question', h.question, 'answer', answer));
+    perform stoker.tell(task, 'resume', actor, reason, json_build_object('kind', h.kind, 'answered', answer is not null));
 end
 $$;
 comment on function stoker.resume_task is 'held for any reason but approval -> queued; the answer is kept where the handler finds it';
@@ -337,5 +351,5 @@ end
 $$;
 comment on function stoker.erase_task is 'take out what a finished task says: payload, result, outputs, error texts, steps, progress; the fact stays';
 
-revoke execute on function stoker.take_out, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
+revoke execute on function stoker.take_out, stoker.take_spanned, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
     stoker.release_task, stoker.approve_task, stoker.hold_task, stoker.resume_task, stoker.erase_task from public;

@@ -93,7 +93,7 @@ create function stoker.enqueue(
     lane_key text default null, needs_approval boolean default false, key text default null,
     key_seconds double precision default 0, retry_terminal boolean default false, allow_unknown boolean default false
 ) returns bigint
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     new_id bigint;
     found_id bigint;

@@ -9,7 +9,7 @@ with me as (
     where t.id = :task and t.mode = :mode and t.version <= :version and (t.expires_at is null or t.expires_at > now())
       and not exists (select from stoker.paused where mode in (:mode, '*'))
 ), taken as (
-    select a.*, q.spent from asked a cross join lateral stoker.take_queued(a.id) q where q.place in ('ready', 'later')
+    select a.*, q.spent from asked a cross join lateral stoker.take_spanned(a.id) q where q.place is not null
 ), held as (
     insert into stoker.claims (token, worker, fire, mode, side_effect, max_attempts, los, his, attempts, taken,
                                lined, started, dead_by)
@@ -17,7 +17,7 @@ with me as (
            t.lane_key is not null, true, now() + make_interval(secs => :dead_after)
     from me, taken t
 )
-select array[t.id] as los, array[t.id] as his, array[t.spent] as attempts, t.priority, t.lane_key is not null as lined,
-       1 as tasks, coalesce(t.payload::text, 'null') as payloads,
+select case when t.id is not null then array[t.id] end as los, array[t.id] as his, array[t.spent] as attempts, t.priority,
+       t.lane_key is not null as lined, 1 as tasks, coalesce(t.payload::text, 'null') as payloads,
        case when t.max_attempts is not null then array[t.max_attempts] end as caps
 from me left join taken t on true

@@ -1,11 +1,9 @@
--- Look at :limit tasks after the mark, the oldest first, and take out, with all that belongs to them, those that ended
+-- Look at :limit tasks after :mark, the oldest first, and take out, with all that belongs to them, those that ended
 -- more than :keep seconds ago. A span of done ones goes as a whole. Who stands at the front of a line stays, and whose
--- key is not free yet. At the end the mark goes back to the start, and rests. Two sweeps at once: one finds nothing.
-with mark as (
-    select id from stoker.marks where name = 'tasks' and resume_at <= now() for update skip locked
-), seen as (
+-- key is not free yet. At the end the mark goes back to the start, and rests.
+with seen as (
     select id, created_at < now() - make_interval(secs => :keep) as is_old
-    from stoker.tasks where id > (select id from mark) order by id limit :limit
+    from stoker.tasks where id > :mark order by id limit :limit
 ), last as (
     select max(id) filter (where is_old) as id, count(*) filter (where is_old) = :limit as has_more from seen
 ), bounds as (
@@ -14,7 +12,7 @@ with mark as (
     from last l
 ), done as (
     delete from stoker.outcomes o
-    where o.lo > (select id from mark) and o.lo <= (select upto from bounds)
+    where o.lo > :mark and o.lo <= (select upto from bounds)
       and o.finished_at < now() - make_interval(secs => :keep)
       and not exists (select from stoker.lines l where l.id between o.lo and o.hi)
       and not exists (select from stoker.keys k where k.id between o.lo and o.hi
@@ -22,11 +20,11 @@ with mark as (
     returning o.lo, o.hi
 ), ended as (
     select id, failed_at as at, 'failed' as place from stoker.failed
-    where id > (select id from mark) and id <= (select upto from bounds)
+    where id > :mark and id <= (select upto from bounds)
     union all select id, cancelled_at, 'cancelled' from stoker.cancelled
-    where id > (select id from mark) and id <= (select upto from bounds)
+    where id > :mark and id <= (select upto from bounds)
     union all select id, expired_at, 'expired' from stoker.expired
-    where id > (select id from mark) and id <= (select upto from bounds)
+    where id > :mark and id <= (select upto from bounds)
 ), over as (
     select id, place from ended e
     where at < now() - make_interval(secs => :keep)
@@ -42,7 +40,7 @@ with mark as (
     select generate_series(lo, hi) as id from done union all select id from failed
     union all select id from cancelled union all select id from expired
 ), tasks as (
-    delete from stoker.tasks where id > (select id from mark) and id <= (select upto from bounds)
+    delete from stoker.tasks where id > :mark and id <= (select upto from bounds)
       and id = any(array(select id from gone)) returning id
 ), attempts as (
     delete from stoker.attempts where id = any(array(select id from gone))
@@ -61,6 +59,6 @@ with mark as (
 ), moved as (
     update stoker.marks m set id = case when b.has_more then b.upto else 0 end,
         resume_at = case when b.has_more then m.resume_at else now() + make_interval(secs => :pause) end
-    from bounds b, mark where m.name = 'tasks'
+    from bounds b where m.name = 'tasks'
 )
-select (select count(*) from tasks) as pruned, has_more and exists (select from mark) as has_more from bounds
+select (select count(*) from tasks) as pruned, has_more from bounds

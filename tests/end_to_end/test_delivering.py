@@ -65,6 +65,15 @@ def test_a_fire_sends_its_note_itself(project: Project, sink: Sink) -> None:
     assert states(project) == [("ops", "delivered"), ("disk", "delivered"), ("prog", "delivered")]
 
 
+def test_a_wrapped_job_and_a_task_alone_are_fires_like_any_other(project: Project, sink: Sink) -> None:
+    """Their notes are sent at once, too."""
+    write(project, hook(sink))
+    assert project.run("wrap", "backup", "--", "/bin/true").returncode == 0
+    (task,) = project.enqueue("plain", 1)
+    assert project.run("tasks", "run", str(task), "--inline").returncode == 0
+    assert [json.loads(one.body)["note"]["lane"] for one in sink.told] == ["backup", "inline"]
+
+
 @pytest.mark.parametrize(
     ("mode", "status", "code"), [("plain", 500, 13), ("plain", 404, 13), ("plain", 204, 0), ("failing", 500, 10)]
 )

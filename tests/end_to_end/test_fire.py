@@ -253,6 +253,29 @@ def test_what_no_mode_can_run_stays_untouched_and_is_reported(project: Project) 
     assert project.query("select count(*) from stoker.attempts") == [(0,)]
 
 
+def test_a_host_runs_the_modes_that_are_its_own(project: Project) -> None:
+    """P11: the others cost nothing and are reported as nobody's fault; an unknown name refuses the start."""
+    modes = '[modes.plain]\nhandler = "jobs:plain"\n[modes.quick]\nhandler = "jobs:quick"\n'
+    project.write(modes + '[worker]\nmodes = ["quick"]\n')
+    (left,), (done,) = project.enqueue("plain", 1), project.enqueue("quick", 1)
+    assert project.run("fire").returncode == 0
+    assert [(one["id"], one["status"], one["attempts"]) for one in project.json("tasks", "ls")] == [
+        (done, "done", 1), (left, "queued", 0),
+    ]  # fmt: skip
+    assert [need["what"] for need in project.facts()["needs"]] == []
+    assert project.json("status")["unserved"] == []
+    assert "This host does not run its mode ([worker] modes)" in project.run("explain", str(left)).stdout
+    for command in (["fire", "--mode", "plain"], ["tasks", "run", str(left), "--inline"]):
+        refused = project.run(*command)
+        assert refused.returncode == 2
+        assert "[worker] modes" in refused.stderr
+    project.write(modes + '[worker]\nmodes = ["quik"]\n')
+    assert "no mode 'quik' is configured; configured: plain, quick" in " ".join(project.run("fire").stderr.split())
+    project.write(modes)
+    assert project.run("fire").returncode == 0
+    assert {one["status"] for one in project.json("tasks", "ls")} == {"done"}
+
+
 def test_an_older_payload_version_is_run_by_newer_code(project: Project) -> None:
     """R58: "version" is the newest payload that the code understands, so older ones still queued after an upgrade run."""
     write(project, '[modes.quick]\nhandler = "jobs:quick"\nversion = 3\n')

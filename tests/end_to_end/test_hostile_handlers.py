@@ -33,6 +33,9 @@ concurrency = 2
 [modes.mute_program]
 command = ["/bin/sh", "-c", "echo no >&2; exit 1"]
 max_attempts = 1
+[modes.scribbles]
+handler = "jobs:scribbles"
+max_attempts = 1
 [modes.forks]
 handler = "jobs:forks"
 [modes.freezes]
@@ -65,6 +68,15 @@ def mute(task):
 
 async def mute_async(task):
     mute(task)
+
+
+def scribbles(task):
+    note(task, "start")
+    if task.payload == "scribble":
+        for descriptor in range(3, 20):
+            try: os.write(descriptor, b"garbage" * 1000)
+            except OSError: pass
+        time.sleep(600)
 
 
 def forks(task):
@@ -195,3 +207,14 @@ def test_a_hangup_ends_a_fire_like_a_term(hostile: Project) -> None:
     os.kill(fire.pid, signal.SIGHUP)
     assert fire.wait(timeout=30) == 128 + signal.SIGHUP
     assert hostile.facts()["ended"] == "interrupted"
+
+
+def test_a_handler_that_scribbles_on_every_descriptor_is_ended_and_charged_alone(project: Project) -> None:
+    """P1: what was fed beside it is neither taken for done nor kept waiting for the lease; nothing it wrote is believed."""
+    project.write(CONFIG.format(wall_clock="10m"), JOBS)
+    tasks = project.enqueue("scribbles", "a", "scribble", *"bcdefgh")
+    assert project.run("fire", timeout=60).returncode == 0
+    stand = dict(project.query("select id, status || coalesce(' ' || error_kind, '') from stoker.task_queue"))
+    assert stand.pop(tasks[1]) == "failed garbled"
+    assert set(stand.values()) == {"done"}
+    assert {task for _, task, *_ in project.ledger()} == set(tasks)

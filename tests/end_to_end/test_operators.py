@@ -82,7 +82,7 @@ def test_tasks_are_moved_by_id_and_by_filter_and_it_is_told(shop: Project) -> No
     events = shop.json("events", "--task", str(first))
     assert [(one["action"], one["actor"], one["reason"]) for one in events][-1] == ("retry", "ann", "repaired")
     assert [one["action"] for one in events] == ["cancel", "resume", "hold", "retry"]
-    assert events[1]["detail"]["answer"] == "yes"
+    assert events[1]["detail"] == {"kind": "operator", "answered": True}
     assert shop.json("tasks", "show", str(first))["events"] == events
     assert "bob" in said(shop, "tasks", "show", str(second))
     assert len(shop.json("events", "--limit", "2")) == 2
@@ -262,11 +262,18 @@ def test_one_task_runs_here_and_now_whatever_its_turn(project: Project) -> None:
     assert (again.returncode, "is done, not queued" in again.stderr) == (2, True)
     project.run("pause", "quick", "--reason", "no")
     paused = project.run("tasks", "run", str(first), "--inline")
-    assert (paused.returncode, "queued" in paused.stdout) == (0, True)
+    assert (paused.returncode, "was not started: Task 1" in paused.stderr or "is paused by" in paused.stderr) == (2, True)
+    project.run("unpause", "quick")
+    front, behind = (project.json("enqueue", "quick", "4", "--lane-key", "l")["ids"][0] for _ in range(2))
+    in_line = project.run("tasks", "run", str(behind), "--inline")
+    assert (in_line.returncode, f"task {front}, which" in in_line.stderr) == (2, True)
+    for task in (front, behind):
+        assert project.json("tasks", "run", str(task), "--inline")["status"] == "done"
+    assert project.query("select count(*) from stoker.workers where exit_reason = 'lost'") == [(0,)]
     project.open_gate()
     assert fire.wait(timeout=30) == 0
     assert {mode for mode, *_ in project.ledger()} == {"gated", "quick"}
-    assert len(project.ledger()) == 3
+    assert len(project.ledger()) == 5
 
 
 @pytest.mark.parametrize("end", ["cancel", "kill"])

@@ -26,6 +26,8 @@ def say(task):
         case {"always": after}: return Retry(after, "not there yet")
         case {"snooze": "until"}: return Snooze(until=datetime.now(UTC) + timedelta(hours=2))
         case {"snooze": seconds}: return Snooze(until=timedelta(seconds=seconds))
+        case {"fail_with": words}: return Fail(ValueError(words))
+        case {"retry_with": words}: return Retry(0, KeyError(words))
         case {"fail": reason}: return Fail(reason)
         case {"hold": question}: return Hold(question)
         case {"raise": name}: raise {"flaky": Flaky, "value": ValueError, "key": KeyError}[name]("no")
@@ -55,6 +57,10 @@ handler = "jobs:say"
 max_attempts = 2
 side_effect = true
 retry_on = ["ConnectionError"]
+[modes.quiet]
+handler = "jobs:say"
+max_attempts = 2
+errors = "withheld"
 [modes.many]
 handler = "jobs:say_async"
 concurrency = 4
@@ -91,7 +97,7 @@ def test_a_returned_outcome_is_obeyed_also_for_a_side_effect(says: Project, mode
     assert says.run("fire").returncode == 0
     assert stands(says, again) == ("done", 2, None, None)
     assert stands(says, soon) == stands(says, until) == ("queued", 0, None, None)
-    assert stands(says, failed) == ("failed", 1, "Fail", "never")
+    assert stands(says, failed) == ("failed", 1, "Fail", "[payload.fail]")
     assert stands(says, held) == ("held", 0, None, "which one?")
     assert stands(says, done)[0] == stands(says, empty)[0] == "done"
     assert says.query("select result from stoker.outcomes where lo = %s", done) == [([1],)]
@@ -171,6 +177,19 @@ def test_a_follow_up_that_would_be_refused_fails_the_task_at_once(says: Project,
     assert stands(says, task)[:3] == ("failed", 1, "follow-up refused")
     assert why in stands(says, task)[3]
     assert says.query("select count(*) from stoker.tasks") == [(1,)]
+
+
+@pytest.mark.parametrize("mode", ["say", "many", "side", "quiet"])
+@pytest.mark.parametrize("way", ["fail", "fail_with", "retry_with", "then"])
+def test_a_reason_is_stored_as_an_error_is(says: Project, mode: str, way: str) -> None:
+    """P9: the payload's own words are taken out of it, or all of it; an exception is a reason too, and is obeyed."""
+    (task,) = says.enqueue(mode, {way: [{"mode": "jane@doe.example"}] if way == "then" else "jane@doe.example"})
+    says.run("fire")
+    status, attempts, kind, words = stands(says, task)
+    assert (status, attempts) == ("failed", {"many": 5}.get(mode, 2) if way == "retry_with" else 1)
+    assert kind == {"then": "follow-up refused", "retry_with": "attempts spent"}.get(way, "Fail")
+    assert words.startswith("(error text withheld" if mode == "quiet" else ("unknown mode" if way == "then" else ""))
+    assert "jane" not in words + says.run("note").stdout + says.run("tasks", "ls").stdout
 
 
 PROGRAM = """

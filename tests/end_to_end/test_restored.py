@@ -22,7 +22,13 @@ def test_the_command_says_what_became_of_what_was_running(project: Project) -> N
         project.query(f"with done as ({statement} returning 1) select count(*) from done")
     doubt = project.run("doctor")
     assert doubt.returncode == 2
-    assert "If this database was restored from a dump: stoker restored" in doubt.stdout
+    assert "If this database was restored: stoker restored" in doubt.stdout
+    project.query("with done as (update stoker.installation set tasks = 1 returning 1) select count(*) from done")
+    for command in ("fire", "sweep", "run", "doctor"):
+        refused = project.run(command)
+        assert refused.returncode == 2
+        assert "this schema was loaded from a dump" in refused.stdout + refused.stderr
+    assert project.query("select count(*) from stoker.claims") == [(1,)]
     assert project.json("restored") == {
         "workers": 1, "fires": 1, "unstarted": 0, "held": 1, "unknown": 0, "cancelled": 0, "messages": 0,
     }  # fmt: skip

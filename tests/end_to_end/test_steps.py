@@ -44,6 +44,7 @@ def wrong(task):
         case "large": task.step("a", lambda: "x" * (64 << 10))
         case "unstorable": task.step("a", lambda: object())
         case "": task.step("", lambda: None)
+        case "surrogate": task.step("file \\udce4", lambda: None)
 
 
 def threads(task):
@@ -129,6 +130,9 @@ def test_a_step_that_is_finished_is_not_done_again_after_its_runner_was_killed(s
     assert result(steps, task)["done"] == ["a", "b", "c"]
     rows = steps.query("select name, attempt, result->>'name' from stoker.steps order by finished_at")
     assert rows == [("a", 1, "a"), ("b", 1, "b"), ("c", 2, "c")]
+    shown = steps.json("tasks", "show", str(task))["steps_finished"]
+    assert [(one["step"], one["attempt"], one["result"]["name"]) for one in shown] == rows
+    assert '{"name": "c", "attempt": 2}' in steps.run("tasks", "show", str(task)).stdout
 
 
 @pytest.mark.parametrize("mode", ["alone", "many"])
@@ -160,7 +164,13 @@ def test_declared_steps_make_progress_and_refuse_others(steps: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "words"), [("large", "above the limit of 65,536"), ("unstorable", "not JSON"), ("", "a step needs a")]
+    ("payload", "words"),
+    [
+        ("large", "above the limit of 65,536"),
+        ("unstorable", "not JSON"),
+        ("", "a step needs a"),
+        ("surrogate", "without NUL and lone"),
+    ],
 )
 def test_a_step_that_cannot_be_kept_says_why(steps: Project, payload: str, words: str) -> None:
     """And is not taken for finished."""

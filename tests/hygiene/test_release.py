@@ -49,7 +49,7 @@ def worker(stoker: Database, owner: dict[str, Any], lease: float = 60.0) -> str:
 
 
 def released(stoker: Database, *, judged: bool = True) -> list[tuple[str, str]]:
-    ((installation, _),) = stoker.run("installation")
+    ((installation, *_),) = stoker.run("installation")
     return [(one.worker, one.reason) for one in release_lost(stoker, leases_judged=judged, installation=installation)]
 
 

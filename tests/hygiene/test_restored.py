@@ -17,7 +17,7 @@ from tests.sql.oracle import Counts, check
 
 from stoker.hygiene.close import Terms
 from stoker.hygiene.identity import Identity, mine, of
-from stoker.hygiene.restored import QUESTION, StillAliveError, quarantine
+from stoker.hygiene.restored import QUESTION, RestoredError, StillAliveError, installation_of, quarantine
 from stoker.sql import embedded
 from stoker.sql.database import Database
 from stoker.sql.target import Target
@@ -80,6 +80,9 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
     stoker.close()
     url = restore(cluster, psycopg.conninfo.conninfo_to_dict(database)["dbname"], tmp_path)
     there = Database(Target(url))
+    if restore is by_dump:
+        with pytest.raises(RestoredError, match="stoker restored --copy"):
+            installation_of(there)
     done = quarantine(there, TERMS, actor="test")
     assert asdict(done) == {"workers": 3, "fires": 1, "unstarted": 1, "held": 3, "unknown": 1, "cancelled": 0, "messages": 0}
     with there.raw() as connection:
@@ -95,6 +98,7 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
     assert (state, facts["ended"], facts["fire"]) == ("closed", "restored", fire)
     assert "restored from a dump" in verdict
     assert asdict(quarantine(there, TERMS, actor="test"))["workers"] == 0
+    assert installation_of(there) == there.run("installation")[0][0]
     there.close()
 
 

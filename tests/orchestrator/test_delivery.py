@@ -17,6 +17,7 @@ from tests.waiting import wait_until
 
 from stoker.hygiene.close import REAPED, Seen, Terms, close_fire, close_stranded
 from stoker.hygiene.identity import mine
+from stoker.hygiene.restored import RestoredError
 from stoker.orchestrator.config import Config, load
 from stoker.orchestrator.delivery import Delivery
 from stoker.sql.database import Database, DatabaseUnreachableError
@@ -339,6 +340,18 @@ def test_a_database_that_is_away_after_the_note_is_no_failure_of_the_fire(config
 
     away = Database(Target("host=127.0.0.1 port=1 dbname=x"), patience_seconds=0.01)
     assert not deliver_note(away, configure({"ops": hook(sink)}), {}, 1)
+
+
+def test_nothing_of_a_dump_goes_out_before_anybody_said_that_it_is_one(
+    stoker: Database, connection: Connection, configure: Configure, sink: Sink
+) -> None:
+    """What it takes for waiting was perhaps sent since it was made, by the original."""
+    config = configure({"ops": hook(sink)})
+    close_one(stoker, config)
+    connection.execute("update stoker.installation set tasks = 1")
+    with pytest.raises(RestoredError):
+        deliver(stoker, config)
+    assert sink.told == []
 
 
 def test_a_closed_gate_lets_nothing_out(stoker: Database, configure: Configure, sink: Sink) -> None:

@@ -66,11 +66,11 @@ class Claimed:
         return self.rows[0].priority or 0, self.spans[-1][1]
 
 
-def open_fire(database: Database, lane: str = "main") -> int:
+def open_fire(database: Database, lane: str = "main", lease: float = 60.0) -> int:
     """A fire that is open."""
     key = str(uuid.uuid4())
     ((fire,),) = database.run(
-        "open_fire", key=key, lane=lane, state="open", refusal=None, reason=None, day="2026-01-01", lease=60.0,
+        "open_fire", key=key, lane=lane, state="open", refusal=None, reason=None, day="2026-01-01", lease=lease,
         deadline=None, interlocks="{}", code_version=None, owner="{}",
     )  # fmt: skip
     return int(fire)

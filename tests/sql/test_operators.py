@@ -4,6 +4,7 @@ import random
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -207,7 +208,29 @@ def test_a_hold_keeps_delay_attempts_and_expiry(stoker: Database, connection: Co
     do(stoker, moves.RESUME, task, answer="the blue one")
     assert connection.execute("select available_at, attempts from stoker.later").fetchall() == [(due, 1)]
     ((detail,),) = connection.execute("select detail from stoker.events where action = 'resume'").fetchall()
-    assert detail == {"kind": "operator", "question": "why", "answer": "the blue one"}
+    assert detail == {"kind": "operator", "answered": True}
+
+
+@pytest.mark.parametrize("way", ["retry", "key"])
+@pytest.mark.parametrize("end", ["refused", "cancelled", "approved"])
+def test_a_task_opened_again_waits_for_the_approval_it_never_had(
+    stoker: Database, connection: Connection, worker: str, way: str, end: str
+) -> None:
+    """Whoever opens it again, an operator by a filter or a producer by its key; once approved it needs no more."""
+    new = NewTask("m", 1, key="k", needs_approval=True)
+    task = enqueue(connection, new)
+    if end == "approved":
+        do(stoker, moves.APPROVE, task, refused=False)
+        assert settle(stoker, claim(stoker, worker).token, ended=[ended(task, "failed")])
+    else:
+        do(stoker, moves.APPROVE, task, refused=True) if end == "refused" else do(stoker, moves.CANCEL, task)
+    if way == "retry":
+        assert do(stoker, moves.RETRY, task).changed == {"queued" if end == "approved" else "held": 1}
+    else:
+        assert enqueue(connection, replace(new, retry_terminal=True)) == task
+    assert claim(stoker, worker).ids == ([task] if end == "approved" else [])
+    if end != "approved":
+        assert connection.execute("select kind from stoker.held where id = %s", (task,)).fetchall() == [("approval",)]
 
 
 def test_erasing_leaves_the_fact_alone(stoker: Database, connection: Connection, worker: str) -> None:

@@ -1,6 +1,7 @@
 """Statements by name: each file is one statement that the server understands, in whatever schema."""
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.sql.factory import claim, full_cycle, open_fire, register
 from tests.sql.oracle import Counts, check
 
 from stoker.sql.database import Database
-from stoker.sql.enqueue import Door, NewTask, enqueue_many
+from stoker.sql.enqueue import Door, NewTask, enqueue, enqueue_many
 from stoker.sql.migrate import migrate
 from stoker.sql.query import in_schema, load, quote_identifier
 from stoker.sql.target import Target
@@ -48,6 +49,69 @@ def test_every_statement_is_one_that_the_server_understands_in_an_odd_schema(dat
             text, types = numbered(name, schema)
             result = connection.pgconn.prepare(b"", text.encode(), types)
             assert result.status == ExecStatus.COMMAND_OK, f"{name}: {result.error_message.decode()}"
+
+
+@pytest.mark.parametrize("by_index", [False, True])
+def test_no_statement_locks_rows_and_chooses_partitions_later(database: str, *, by_index: bool) -> None:
+    """PostgreSQL 18.0 to 18.4 may crash: a row that changed while it was locked is looked at again, every subplan is made
+    anew for that, and what partitions it chooses is freed with it, before the statement reads on (fixed in commit 1b5dd3a).
+    """
+    found = {}
+    with psycopg.connect(database, autocommit=True, options=Target(database).options(by_index=by_index)) as connection:
+        connection.execute("set plan_cache_mode = force_generic_plan")
+        for name in NAMES:
+            text, types = numbered(name, "stoker")
+            if text.startswith(("select", "with", "insert", "update", "delete")):
+                connection.pgconn.prepare(name.encode(), text.encode(), types)
+                call = f"({', '.join(['null'] * highest_parameter(text))})" if "$1" in text else ""
+                ((plan,),) = connection.execute(f"explain (format json) execute {name} {call}".encode()).fetchall()
+                found[name] = locks_then_chooses(plan[0]["Plan"])
+    assert "claim_batch" in found
+    assert not [name for name, bad in found.items() if bad]
+
+
+def highest_parameter(text: str) -> int:
+    return max(int(number) for number in re.findall(r"\$(\d+)", text))
+
+
+def test_a_producer_needs_two_functions_and_no_table(database: str, cluster: Cluster) -> None:
+    """R82: each kind of task, in Python and in SQL, under a role that may call stoker.enqueue and stoker.status."""
+    role = "producer_" + psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        connection.execute(f"grant usage on schema stoker to {role}".encode())
+        connection.execute(f"grant execute on function stoker.enqueue, stoker.status to {role}".encode())
+        connection.execute(f"set role {role}".encode())
+        kinds: list[dict[str, Any]] = [
+            {}, {"key": "k", "key_seconds": 60.0}, {"key": "k"}, {"lane_key": "l"}, {"needs_approval": True},
+            {"tags": ("t",), "priority": -1, "max_attempts": 3}, {"key": "k", "retry_terminal": True},
+        ]  # fmt: skip
+        ids = [enqueue(connection, NewTask("m", number, **kind)) for number, kind in enumerate(kinds)]
+        assert ids[1] == ids[2] == ids[6]
+        assert connection.execute("select stoker.status('m', 'k')").fetchone() == ("queued",)
+        for refused in ("select * from stoker.tasks", "select stoker.reopen(1)", "delete from stoker.ready"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(refused.encode())
+        connection.execute("reset role")
+        connection.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+def locks_then_chooses(plan: dict[str, Any]) -> bool:
+    """Whether rows are locked in it, and partitions read by a subplan: only subplans are made anew."""
+    parts = list(walk(plan))
+    subplans = [part for part in parts if part.get("Parent Relationship") in ("InitPlan", "SubPlan")]
+    return any(part["Node Type"] == "LockRows" for part in parts) and any(
+        part["Node Type"] in ("Append", "Merge Append")
+        and any(re.search(r"_(\d+|beyond)$", leaf.get("Relation Name", "")) for leaf in part["Plans"])
+        for top in subplans
+        for part in walk(top)
+    )
+
+
+def walk(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield part
+    for inner in part.get("Plans", ()):
+        yield from walk(inner)
 
 
 def numbered(name: str, schema: str) -> tuple[str, list[int]]:

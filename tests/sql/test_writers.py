@@ -13,22 +13,26 @@ from tests.sql.factory import claim, ended, open_fire, register, release, settle
 from tests.sql.oracle import check
 
 from stoker.hygiene.sweep import sweep
-from stoker.sql.database import TRANSIENT, Database
+from stoker.sql.database import TRANSIENT, Database, DatabaseUnreachableError
 from stoker.sql.enqueue import NewTask, enqueue, enqueue_many
+from stoker.sql.retention import prune
 from stoker.sql.target import Target
 
 Connection = psycopg.Connection[Any]
-SECONDS = 6.0
 KEYS = 30
 
 
-def test_many_writers_with_the_same_keys_and_all_else_at_once(database: str, connection: Connection) -> None:
-    """R47: one by one in random order, so that they deadlock; in bulk; settled, released and swept meanwhile.
+@pytest.mark.parametrize(("seconds", "writers"), [(6.0, 9), pytest.param(600.0, 50, marks=pytest.mark.soak)])
+def test_many_writers_with_the_same_keys_and_all_else_at_once(
+    database: str, connection: Connection, seconds: float, writers: int
+) -> None:
+    """R47: one by one in random order, so that they deadlock; in bulk; settled, released, swept and pruned meanwhile.
 
     A deadlock's victim tries again; every accepted key has its one task; an attempt was spent by settling alone.
     """
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + seconds
     victims: list[str] = []
+    pruned: list[int] = []
     lock = threading.Lock()
 
     def is_time() -> bool:
@@ -57,13 +61,17 @@ def test_many_writers_with_the_same_keys_and_all_else_at_once(database: str, con
         own = Database(Target(database), patience_seconds=30.0)
         while is_time():
             tasks = [NewTask("m", number, key=f"k{key}") for key in dice.sample(range(KEYS), 12)]
-            told += len(own.in_transaction(lambda tx, tasks=tasks: enqueue_many(tx.connection, tasks)))  # type: ignore[misc]
+            try:
+                told += len(own.in_transaction(lambda tx, tasks=tasks: enqueue_many(tx.connection, tasks)))  # type: ignore[misc]
+            except DatabaseUnreachableError as error:  # a victim again and again, for as long as it was patient
+                with lock:
+                    victims.append(str(error))
         own.close()
         return told
 
     def work(number: int) -> int:
         dice, own = random.Random(number), Database(Target(database), patience_seconds=30.0)
-        fire, done = open_fire(own, f"lane{number}"), 0
+        fire, done = open_fire(own, f"lane{number}", lease=3600.0), 0
         worker = register(own, fire)
         while is_time():
             claimed = claim(own, worker, dice.randint(1, 5), max_attempts=1000)
@@ -91,18 +99,20 @@ def test_many_writers_with_the_same_keys_and_all_else_at_once(database: str, con
         own, turns = Database(Target(database), patience_seconds=30.0), 0
         while is_time():
             sweep(own, installation=str(uuid.uuid4()))
+            pruned.append(prune(own, 0.5).tasks)
             turns += 1
         own.close()
         return turns
 
-    with ThreadPoolExecutor(14) as pool:
-        singly, bulk = pool.map(write_singly, range(6)), pool.map(write_in_bulk, range(3))
+    with ThreadPoolExecutor(writers + 5) as pool:
+        singly, bulk = pool.map(write_singly, range(writers * 2 // 3)), pool.map(write_in_bulk, range(writers // 3))
         workers, sweeps = pool.map(work, range(3)), pool.map(clean, range(2))
         assert sum(singly) > 0
         assert sum(bulk) > 0
         assert sum(workers) > 0
         assert sum(sweeps) > 0
     assert victims, "no deadlock was had: the test is too gentle"
+    assert sum(pruned) > 0
     counts = check(connection)
     assert counts.claimed == 0
     assert counts.failed == 0
