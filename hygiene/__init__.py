@@ -5,6 +5,7 @@ release.py   who is lost, and what becomes of the tasks they held
 clock.py     when leases may be judged: not after a restart, not after the clock leapt
 close.py     ends a fire: fence, wait, release, and the note in the closing transaction
 note.py      the facts of a note, gathered inside that transaction
+outbox.py    the note's messages, one a channel, posted inside that transaction
 
 identity.py  who a process is; never a bare pid
 process.py   the one door through which processes are started

@@ -2,7 +2,7 @@
 
 1. commit ``closing``, and fence its workers: no claim can follow;
 2. wait until each is gone or its lease is over, and free what it held;
-3. in one transaction, compare-and-set ``closing -> closed`` and write the note.
+3. in one transaction, compare-and-set ``closing -> closed``, write the note, and post it to its channels.
 """
 
 import json
@@ -16,6 +16,7 @@ from stoker.hygiene.clock import leases_are_judged
 from stoker.hygiene.ghosts import reap
 from stoker.hygiene.identity import mine, proven_gone
 from stoker.hygiene.note import gather, verdict_line
+from stoker.hygiene.outbox import post_note
 from stoker.hygiene.release import identity, living_workers, release_lost
 from stoker.sql.database import Database, Transaction
 
@@ -108,4 +109,5 @@ def _write(tx: Transaction, fire: int, closer: str, terms: Terms) -> bool:
         return bool(tx.run("closed_by", fire=fire, closer=closer))
     facts = gather(tx, fire, terms.ended, terms.extra or {})
     tx.run("write_note", fire=fire, verdict=verdict_line(facts), facts=json.dumps(facts, default=str))
+    post_note(tx, facts)
     return True

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from stoker.hygiene.outbox import undelivered, undelivered_words
 from stoker.sql.database import Transaction
 from stoker.sql.units import format_duration
 
@@ -39,6 +40,7 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
         "paused": _paused(tx),
         "workers": _workers(workers, extra.get("stillborn", [])),
         "plan": plan,
+        "undelivered": undelivered(tx),
         "watchdog": next(({"age": round(age), "expected": each} for age, each in tx.run("watchdog_age")), None),
     }
     facts["needs"] = _needs(tx, facts, extra.get("unserved", []))
@@ -167,6 +169,11 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
     for one in facts["paused"]:
         words = f"{one['mode']} is paused by {one['by']} since {one['since'][:16]}: {one['reason']}"
         needs.append({"what": "paused", "text": f"{words}. To go on: stoker unpause {one['mode']}"})
+    needs += [
+        {"what": "not delivered", "text": f"{undelivered_words(one)}. See: stoker outbox"}
+        for one in facts["undelivered"]
+        if one["failing"] or one["dead"] or one["held"]
+    ]
     for mode in facts["modes"]:
         if mode["failed"]:
             name = mode["mode"]

@@ -1,7 +1,7 @@
 """After a restore from an old dump: nothing of what the dump takes for running is, and nobody knows how it ended.
 
 1. look whether somebody is alive after all; 2. fence and bury every worker, quarantine what it held; 3. close the open fires,
-each with its note.
+each with its note; what waits to be delivered is held, those notes too.
 """
 
 import json
@@ -55,6 +55,7 @@ class Restored:
     held: int = 0
     unknown: int = 0
     cancelled: int = 0
+    messages: int = 0
 
 
 def quarantine(database: Database, terms: Terms, *, actor: str, force: bool = False, is_copy: bool = False) -> Restored:
@@ -66,7 +67,7 @@ def quarantine(database: Database, terms: Terms, *, actor: str, force: bool = Fa
     alive = [f"{kind} {name} (pid {owner.get('pid')})" for kind, name, owner in owners if proven_alive(identity(owner))]
     if alive and not force and not is_copy:
         raise StillAliveError(alive)
-    restored = Restored()
+    restored = Restored(messages=len(database.run("hold_outbox")))
     for kind, name, _ in owners:
         if kind == "worker":
             database.run("fence_worker", worker=name, only_lapsed=False)

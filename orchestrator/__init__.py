@@ -7,6 +7,7 @@ snapshot.py    reads that snapshot
 barrier.py     the wait for every worker, with the fire's deadlines
 launchers/     what starts workers: processes of this machine
 render.py      a note's facts as Markdown
+delivery.py    sends notes to their channels: channels/ has one module a kind, message.py what is sent
 progress.py    what a person sees while a fire runs
 
 config.py      composes every room's settings from config.toml, the environment and flags

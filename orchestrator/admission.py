@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -28,7 +28,8 @@ class Interlocks:
 class Request:
     """A fire that asks to open: its key, made by the client; who it is; how long its lease lasts (seconds).
 
-    ``gate`` says why nothing may start, when the operator has closed the gate.
+    ``gate`` says why nothing may start, when the operator has closed the gate. ``channels``: by name, when its note is sent
+    there (always, problems).
     """
 
     key: str
@@ -40,6 +41,7 @@ class Request:
     code_version: str | None
     gate: str | None = None
     schedule: ScheduleSettings | None = None
+    channels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def _admit(tx: Transaction, request: Request) -> Admission:
         code_version=request.code_version,
         owner=json.dumps(request.owner),
     )
+    if request.channels and refusal is None:
+        tx.run("say_channels", fire=fire, channels=json.dumps(request.channels))
     if due is not None and schedule is not None:
         decide(tx, due, schedule, fire=fire, refusal=refusal)
     return Admission(fire, refusal, due.at if due else None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from stoker.hygiene.close import NORMAL, REAPED, Seen, Terms, close_fire
 from stoker.hygiene.identity import mine
+from stoker.hygiene.outbox import undelivered
 from stoker.hygiene.sweep import sweep
 from stoker.orchestrator.admission import Admission, Interlocks, Request, admit
 from stoker.orchestrator.doctor import Finding
@@ -49,7 +50,7 @@ def prove(session: Session) -> list[Finding]:
                 Finding("3 sweep between fires", *_sweeps(scratch)),
                 Finding("4 task cap and wall clock", *_worker_limits(session)),
                 Finding("5 pool and fire caps", *_fire_limits(scratch, session)),
-                Finding("6 one note at a barrier", *_notes(scratch)),
+                Finding("6 one note at a barrier", *_notes(scratch, session.database)),
             ]
     except (MigrationError, StatementError) as error:
         return [Finding("scratch schema", False, f"could not be made, so nothing was proven: {error}")]
@@ -149,12 +150,15 @@ def _fire_limits(scratch: _Scratch, session: Session) -> tuple[bool, str]:
     )
 
 
-def _notes(scratch: _Scratch) -> tuple[bool, str]:
+def _notes(scratch: _Scratch, database: Database) -> tuple[bool, str]:
     ((fire, *_),) = scratch.one.run("list_active_fires", lane="two")
     first = close_fire(scratch.one, Seen(fire), replace(scratch.terms, ended=NORMAL))
     second = close_fire(scratch.two, Seen(fire), replace(scratch.terms, ended=NORMAL))
     notes = scratch.one.run("find_note", fire=fire)
-    return first and not second and len(notes) == 1, "a fire closed twice has one note; the second closer changed nothing"
+    text = "a fire closed twice has one note; the second closer changed nothing"
+    waiting = sum(one["waiting"] for one in undelivered(database))
+    dead = sum(one["dead"] for one in undelivered(database))
+    return first and not second and len(notes) == 1, f"{text}; here {waiting} message(s) wait to be delivered, {dead} are dead"
 
 
 def _watcher(database: Database) -> tuple[bool, str]:

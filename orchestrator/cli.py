@@ -1,7 +1,7 @@
 """The command line. Results go to standard output, everything else to standard error.
 
 Exit codes: 0 done; 1 internal error; 2 usage or configuration; 75 database unreachable; 130/143 ended by a signal; with
-``fire --exit-code`` also 10 some tasks failed, 11 refused.
+``fire --exit-code`` also 10 some tasks failed, 11 refused, 13 note not delivered.
 """
 
 import gc

@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
+ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused, 13 if not delivered.")]
 Lane = Annotated[str, typer.Option(help="The lane: one fire a lane is active at a time, and the daily cap counts per lane.")]
 
 
@@ -58,7 +59,7 @@ def fire(
     mode: Modes = None,
     lane: Lane = "main",
     reason: Annotated[Optional[str], typer.Option(help="Why, for the note.")] = None,  # noqa: UP045
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 if tasks failed, 11 if refused.")] = False,
+    exit_code: ExitCode = False,
     as_json: Json = False,
     schedule: Annotated[Optional[str], typer.Option(help="Only if a slot of this schedule is due.")] = None,  # noqa: UP045
     due: Annotated[bool, typer.Option("--due", help="Only for schedules of which a slot is due.")] = False,

@@ -60,6 +60,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
+    from stoker.hygiene.outbox import undelivered, undelivered_words
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
     session: Session = context.obj
@@ -87,13 +88,13 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
         for mode, counts in sorted(modes.items())
     ]
-    missed = unserved(database, session.config)
+    missed, messages = unserved(database, session.config), undelivered(database)
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
         watched = watchdog[0][0] if watchdog else None
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
-        gates = {"unserved": waits, "gate": gate, "watchdog_age": watched}
+        gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages}
         say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
@@ -109,6 +110,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
+    for kept in messages:
+        say(f"{undelivered_words(kept)}. See: stoker outbox")
     if watchdog:
         say(
             f"the watchdog looked {watchdog[0][0]:.0f} s ago"

@@ -51,4 +51,5 @@ def restored(
     say(
         f"buried {done.workers} worker(s), closed {done.fires} fire(s); of the tasks they had, {done.held:,} are held,"
         f" {done.unknown:,} unknown, {done.cancelled:,} cancelled, {done.unstarted:,} queued again"
+        f"; {done.messages:,} message(s) that waited to be delivered are held"
     )

@@ -1,5 +1,6 @@
 """``stoker run`` and ``stoker schedule``: what stands."""
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from stoker.sql.database import Database
 
 SWEEP_SECONDS = 60.0
+TO_FINISH_SECONDS = 10.0  # for what is being sent when the command is told to stop
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,10 +22,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(context: typer.Context) -> None:
-    """Stay: sweep every minute, and start a fire whenever a slot of a schedule is due. SIGTERM ends it, and its fires."""
+    """Stay: sweep every minute, deliver notes, and start a fire whenever a slot of a schedule is due.
+
+    SIGTERM ends it, and its fires.
+    """
     import anyio
 
     from stoker.hygiene.restored import RestoredError
+    from stoker.orchestrator.delivery import Delivery
     from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
     from stoker.orchestrator.schedule import Clock
     from stoker.sql.database import Database
@@ -37,9 +43,13 @@ def run(context: typer.Context) -> None:
 
     sweeping = another()
     clock = Clock(another(), schedules, str(session.config.path)) if schedules else None
-    runtime = Runtime(session.database, [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))], clock)
+    loops = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))]
+    delivery = Delivery(another(), session.config, os.environ)
+    if session.config.notify:
+        loops.append(Loop("delivery", session.config.delivery.every_seconds, lambda: delivery.work(1.0), core=False))
     try:
-        anyio.run(runtime.run)
+        anyio.run(Runtime(session.database, loops, clock).run)
+        delivery.wait(TO_FINISH_SECONDS)
     except CoreLoopError as error:
         if isinstance(error.__cause__, RestoredError):
             raise error.__cause__ from None

@@ -164,7 +164,7 @@ def run(
 
     It is a fire of the lane "inline", with its note, its limits and its own daily count; what others run goes on.
     """
-    from stoker.orchestrator.fire_command import run_task
+    from stoker.orchestrator.fire_command import deliver, run_task
 
     session, database = context.obj, context.obj.database
     rows = database.run("find_task", id=task)
@@ -192,6 +192,7 @@ def run(
         for attempt, output in database.run("list_outputs", id=task)[-1:]:
             say(f"--- printed in attempt {attempt}")
             say("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in output).rstrip("\n"))
+    deliver(session, ended)
     if ended.signal_number:
         raise typer.Exit(128 + ended.signal_number)
 

@@ -36,7 +36,7 @@ def wrap(
     from contextlib import closing
 
     from stoker.orchestrator.failures import UNREACHABLE
-    from stoker.orchestrator.fire_command import REFUSED
+    from stoker.orchestrator.fire_command import REFUSED, deliver
     from stoker.orchestrator.launchers.local import LocalLauncher
     from stoker.orchestrator.logs import log
     from stoker.orchestrator.wrapped import Wrapped, WrappedFire
@@ -57,6 +57,8 @@ def wrap(
         raise typer.Exit(UNREACHABLE)
     for _, output in session.database.run("list_outputs", id=fire.task):
         sys.stdout.write(output if output.endswith("\n") or not output else output + "\n")
+    sys.stdout.flush()
+    deliver(session, ended)
     attempts = session.database.run("list_attempts", id=fire.task)
     verdict, kind = attempts[-1][3:5] if attempts else (None, "not started")
     if ended.signal_number:

@@ -13,6 +13,7 @@ from stoker.orchestrator import (
     cli_import,
     cli_inspect,
     cli_modes,
+    cli_outbox,
     cli_restored,
     cli_run,
     cli_slots,
@@ -63,5 +64,6 @@ cli_run.add_to(app)
 cli_wrap.add_to(app)
 cli_tasks.add_to(app)
 cli_modes.add_to(app)
+cli_outbox.add_to(app)
 cli_restored.add_to(app)
 cli_database.add_to(app)

@@ -24,9 +24,10 @@ from stoker.orchestrator.config_layers import (
     libpq_knows,
     read_document,
 )
-from stoker.orchestrator.config_masking import MASK, masked_url
-from stoker.orchestrator.config_names import MODES, SCHEDULES, check_document
+from stoker.orchestrator.config_masking import MASK, masked_target, masked_url
+from stoker.orchestrator.config_names import MODES, NOTIFY, SCHEDULES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
+from stoker.orchestrator.notify_settings import DeliverySettings, NotifySettings
 from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, ScheduleSettings
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
@@ -51,8 +52,10 @@ class Config:
     log: LogSettings
     code: CodeSettings
     watchdog: WatchdogSettings
+    delivery: DeliverySettings
     modes: dict[str, ModeSettings]
     schedules: dict[str, ScheduleSettings] = field(default_factory=dict)
+    notify: dict[str, NotifySettings] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -109,12 +112,14 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     worker = sections.get("worker")
     problems += _unknown_modes(("worker",), worker.modes, modes) if worker else []
     schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
-    problems += url_problems + wrong + wrong_modes + wrong_schedules + _looser(modes, sections.get("limits"))
+    notify, wrong_notify = _notify(document)
+    problems += url_problems + wrong + wrong_modes + wrong_schedules + wrong_notify + _looser(modes, sections.get("limits"))
     if problems:
         raise ConfigError(found, problems)
     origins = {".".join(key): layer.origin for layer in layers for key in layer.values}
     origins |= {f"{MODES}.{name}.{key}": "file" for name in modes for key in document[MODES][name]}
-    return Config(found, **sections, modes=modes, schedules=schedules, warnings=tuple(warnings + url_warnings), origins=origins)
+    named: dict[str, Any] = {"modes": modes, "schedules": schedules, "notify": notify}
+    return Config(found, **sections, **named, warnings=tuple(warnings + url_warnings), origins=origins)
 
 
 def effective(config: Config) -> dict[str, Any]:
@@ -126,6 +131,7 @@ def effective(config: Config) -> dict[str, Any]:
     url["value"] = MASK if config.database.url_file else masked_url(config.database.url)
     shown[MODES] = {name: _shown(config, f"{MODES}.{name}", mode) for name, mode in config.modes.items()}
     shown[SCHEDULES] = [schedule.as_written() for schedule in config.schedules.values()]
+    shown[NOTIFY] = {name: {**one.as_written(), "url": masked_target(one.url)} for name, one in config.notify.items()}
     return shown
 
 
@@ -169,6 +175,19 @@ def _modes(document: Mapping[str, Any]) -> tuple[dict[str, ModeSettings], list[P
         if isinstance(mode, ModeSettings):
             modes[name] = mode
     return modes, problems
+
+
+def _notify(document: Mapping[str, Any]) -> tuple[dict[str, NotifySettings], list[Problem]]:
+    channels: dict[str, NotifySettings] = {}
+    problems: list[Problem] = []
+    tables = document.get(NOTIFY)
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        if isinstance(table, dict) and MODE_NAME.fullmatch(name):
+            known = {key: value for key, value in table.items() if key in NotifySettings.keys}
+            channel, wrong = _validated(NotifySettings, (NOTIFY, name), known, {})
+            problems += wrong
+            channels |= {name: channel} if isinstance(channel, NotifySettings) else {}
+    return channels, problems
 
 
 def _schedules(

@@ -8,7 +8,14 @@ _HARMLESS = frozenset(
     | {"target_session_attrs", "options"}
 )
 _PARTS = re.compile(r"(?P<scheme>\w+://)(?P<login>.*@)?(?P<place>[^?#@]*)(?P<query>\?.*)?", re.DOTALL)
+_TARGET = re.compile(r"(https?://)(?:[^/?#]*@)?([^/?#@]*)")
 _WORD = re.compile(r"\s*([a-z_]+)\s*=\s*((?:[^\s'\\]|\\.)+|'(?:[^'\\]|\\.)*')(?=\s|$)")
+
+
+def masked_target(url: str) -> str:
+    """Where a message is POSTed to: its host alone, since the rest of such a URL is often all that keeps others from it."""
+    parts = _TARGET.match(url)
+    return f"{parts[1]}{parts[2]}/{MASK}" if parts else MASK if url else ""
 
 
 def masked_url(url: str) -> str:

@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from stoker.orchestrator.config_errors import Problem, path_of
+from stoker.orchestrator.notify_settings import NotifySettings
 from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
 from stoker.sql.section import Section, key_of, kind_of
 from stoker.worker.settings import MODE_NAME, ModeSettings
 
-MODES, SCHEDULES = "modes", "schedules"
+MODES, SCHEDULES, NOTIFY = "modes", "schedules", "notify"
 _A_MODE = "modes.<name>"
 _KEYS = {name: list(section.keys) for name, section in SECTIONS.items()} | {
     _A_MODE: list(ModeSettings.keys),
     SCHEDULES: list(ScheduleSettings.keys),
+    NOTIFY: list(NotifySettings.keys),
 }
 _EVERY_KEY = {key for keys in _KEYS.values() for key in keys}
 
@@ -25,6 +27,8 @@ def check_document(document: dict[str, Any]) -> list[Problem]:
             problems += _check_modes(table)
         elif name == SCHEDULES:
             problems += _check_schedules(table)
+        elif name == NOTIFY:
+            problems += _check_notify(table)
         elif name not in SECTIONS:
             problems.append(_stranger_at_top(name, table))
         elif not isinstance(table, dict):
@@ -49,10 +53,15 @@ def meant(section: str, key: str) -> str:
 
 
 def homes_of(key: str) -> str:
-    """The sections that have ``key``, as they are written; empty when none has. A schedule only repeats what others have."""
-    homes = [section for section, keys in _KEYS.items() if key in keys and section != SCHEDULES]
+    """The sections that have ``key``, as they are written; empty when none has.
+
+    A schedule, and a channel, mostly repeats what others have.
+    """
+    homes = [section for section, keys in _KEYS.items() if key in keys and section not in (SCHEDULES, NOTIFY)]
     if not homes and key in _KEYS[SCHEDULES]:
         return f"[[{SCHEDULES}]]"
+    if not homes and key in _KEYS[NOTIFY]:
+        return f"[{NOTIFY}.<name>]"
     return " or ".join(f"[{section}]" for section in homes)
 
 
@@ -86,7 +95,7 @@ def _dotted_mode(at: tuple[str, ...], key: str, value: object) -> str:
 
 def _stranger_at_top(name: str, value: object) -> Problem:
     what = "unknown section" if isinstance(value, dict | list) else "unknown key"
-    near = nearest(name, [*SECTIONS, MODES])
+    near = nearest(name, [*SECTIONS, MODES, NOTIFY])
     if homes := homes_of(name):
         remedy = f"it belongs in {homes}"
     elif isinstance(value, dict) and not {"handler", "command"}.isdisjoint(value):
@@ -110,6 +119,17 @@ def _check_schedules(schedules: object) -> list[Problem]:
             wrong = f"there is another schedule {name!r}" if name else "has no name"
             problems.append(Problem(path_of(SCHEDULES, str(number), "name"), wrong, "give each schedule a name of its own"))
         names.add(name if isinstance(name, str) else "")
+    return problems
+
+
+def _check_notify(channels: object) -> list[Problem]:
+    if not isinstance(channels, dict) or not all(isinstance(one, dict) for one in channels.values()):
+        return [Problem(NOTIFY, "expected tables", "write [notify.<name>] for each channel")]
+    remedy = "use 1 to 63 characters of a-z 0-9 _ . - and begin with a letter"
+    strange = [name for name in channels if not MODE_NAME.fullmatch(name)]
+    problems = [Problem(path_of(NOTIFY, name), "not a name for a channel", remedy) for name in strange]
+    for name, table in channels.items():
+        problems += _check_keys((NOTIFY, name), table, NotifySettings)
     return problems
 
 

@@ -114,6 +114,7 @@ class Fire:
             code_version=code_version(config),
             gate=_gate(self._environ),
             schedule=self._asked.schedule,
+            channels={name: one.send for name, one in config.notify.items()},
         )
         tell_modes(self._database, config)
         return admit(self._database, request)

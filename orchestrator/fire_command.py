@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.orchestrator.fire import Ended
     from stoker.orchestrator.settings import ScheduleSettings
 
-SOME_FAILED, REFUSED, INTERNAL = 10, 11, 1
+SOME_FAILED, REFUSED, NOT_DELIVERED, INTERNAL = 10, 11, 13, 1
 _LANE_LENGTH = 63
 _NAME = "fire"
 BEFORE = {"--config": "config", "-c": "config"}
@@ -106,9 +106,21 @@ def _ran(session: Session, options: Options, schedule: "ScheduleSettings | None"
         return INTERNAL
     facts = facts_of(session, ended.fire)
     show_note(facts, as_json=options.as_json)
+    is_delivered = deliver(session, ended)
     if ended.signal_number:
         return 128 + ended.signal_number
-    return SOME_FAILED if options.exit_code and any(one["failed"] for one in facts["modes"]) else 0
+    if options.exit_code and any(one["failed"] for one in facts["modes"]):
+        return SOME_FAILED
+    return NOT_DELIVERED if options.exit_code and not is_delivered else 0
+
+
+def deliver(session: Session, ended: "Ended") -> bool:
+    """Send the note, for a few seconds at most, to those who are to be told; False when one of them was not."""
+    if not session.config.notify or not ended.closed:
+        return True
+    from stoker.orchestrator.delivery import deliver_note
+
+    return deliver_note(session.database, session.config, os.environ, ended.fire)
 
 
 def _fired(session: Session, options: Options, schedule: "ScheduleSettings | None") -> "Ended":

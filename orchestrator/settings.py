@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic_core import core_schema
 
 from stoker.hygiene.settings import HygieneSettings
+from stoker.orchestrator.notify_settings import DeliverySettings
 from stoker.sql.section import Kind, Section, checked
 from stoker.sql.settings import (
     Count,
@@ -136,4 +137,5 @@ SECTIONS: dict[str, type[Section]] = {
     "log": LogSettings,
     "code": CodeSettings,
     "watchdog": WatchdogSettings,
+    "delivery": DeliverySettings,
 }

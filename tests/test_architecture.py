@@ -27,6 +27,7 @@ OWNERS = {
     "apscheduler": "orchestrator/schedule",
     "typer": "orchestrator/",
     "rich": "orchestrator/",
+    "apprise": "orchestrator/channels/apprise",
     "multiprocessing": "nowhere",
 }
 # How a process can be started, and who may: the one door, the template behind it, the server that must outlive everybody, and

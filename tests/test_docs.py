@@ -4,11 +4,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from tests.end_to_end.project import Project
+
+from stoker.orchestrator.channels.signature import sign
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("queue-*.md"))
@@ -57,6 +61,27 @@ def test_the_page_about_testing_runs(database: str) -> None:
     blocks = _BLOCK.findall((DOCS / "testing.md").read_text("utf-8"))
     assert len(blocks) == 2
     exec("\n".join(text for _, text in blocks), {"url": database})
+
+
+def test_the_page_about_delivery_checks_what_is_signed() -> None:
+    """T13: both ways of its receivers take what was signed, and refuse what was changed, is old, or of another key."""
+    helper, plain = (text for kind, text in _BLOCK.findall((DOCS / "delivery.md").read_text("utf-8")))
+    names: dict[str, Any] = {}
+    exec(helper + plain, names)
+    body = b'{"delivery_id": "7"}'
+    signed = {"Stoker-Delivery": "7", **sign(["new", "old"], body, time.time())}
+    old = {"Stoker-Delivery": "7", **sign(["new"], body, time.time() - 400)}
+    for headers, came, secrets, is_right in (
+        (signed, body, ["new"], True),
+        (signed, body, ["old"], True),
+        (signed, body, ["other"], False),
+        (signed, body + b" ", ["new"], False),
+        (old, body, ["new"], False),
+    ):
+        assert names["is_right"](headers, came, secrets) is is_right
+        assert names["receive"](headers, came, secrets) == (200 if is_right else 401)
+    assert names["receive"]({**signed, "Stoker-Delivery": "8"}, body, ["new"]) == 200
+    assert names["done"] == {"7"}  # a replay under another name in the header, which is not signed, is known
 
 
 def environment(project: Project) -> dict[str, str]:

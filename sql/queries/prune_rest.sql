@@ -1,6 +1,6 @@
 -- Up to :limit of each: fires that ended more than :keep seconds ago, with their notes and workers, but for the last
--- hundred and the newest of each lane; what people did; slots, but for the newest of each schedule; resolved incidents; hosts
--- and components that were not heard of since.
+-- hundred and the newest of each lane; what people did; slots, but for the newest of each schedule; resolved incidents; messages
+-- that were delivered or given up; hosts and components that were not heard of since.
 with old as (
     select fire from stoker.fires f
     where fire < (select fire from stoker.fires order by fire desc offset 99 limit 1)
@@ -8,6 +8,8 @@ with old as (
       and (state = 'refused' or exists (select from stoker.fires n where n.lane = f.lane and n.opened_at > f.opened_at
                                            and n.state <> 'refused'))
       and not exists (select from stoker.workers w where w.fire = f.fire and w.exited_at is null)
+      and not exists (select from stoker.outbox o where o.fire = f.fire and o.kind = 'note'
+                                                          and o.state not in ('delivered', 'dropped'))
     order by fire limit :limit
 ), notes as (
     delete from stoker.notes where fire = any(array(select fire from old)) returning fire
@@ -24,6 +26,14 @@ with old as (
         select schedule, due_at from stoker.slots o
         where decided_at < now() - make_interval(secs => :keep)
           and exists (select from stoker.slots n where n.schedule = o.schedule and n.last_due_at > o.last_due_at) limit :limit)
+), messages as (
+    delete from stoker.outbox where message = any(array(
+        select message from stoker.outbox
+        where state in ('delivered', 'dropped', 'dead') and state_at < now() - make_interval(secs => :keep)
+        order by state_at limit :limit))
+), members as (
+    delete from stoker.outbox o where state = 'collapsed' and state_at < now() - make_interval(secs => :keep)
+       and not exists (select from stoker.outbox d where d.message = o.collapsed_into)
 ), incidents as (
     delete from stoker.incidents where resolved_at < now() - make_interval(secs => :keep) and resolve_paged
 ), heartbeats as (

@@ -30,7 +30,7 @@ def test_the_command_says_what_became_of_what_was_running(project: Project) -> N
         assert "this schema was loaded from a dump" in refused.stdout + refused.stderr
     assert project.query("select count(*) from stoker.claims") == [(1,)]
     assert project.json("restored") == {
-        "workers": 1, "fires": 1, "unstarted": 0, "held": 1, "unknown": 0, "cancelled": 0,
+        "workers": 1, "fires": 1, "unstarted": 0, "held": 1, "unknown": 0, "cancelled": 0, "messages": 0,
     }  # fmt: skip
     assert project.run("restored").stdout.startswith("buried 0 worker(s), closed 0 fire(s)")
     (held,) = project.json("tasks", "ls", "--state", "held")

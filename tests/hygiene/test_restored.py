@@ -84,7 +84,7 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
         with pytest.raises(RestoredError, match="stoker restored --copy"):
             installation_of(there)
     done = quarantine(there, TERMS, actor="test")
-    assert asdict(done) == {"workers": 3, "fires": 1, "unstarted": 1, "held": 3, "unknown": 1, "cancelled": 0}
+    assert asdict(done) == {"workers": 3, "fires": 1, "unstarted": 1, "held": 3, "unknown": 1, "cancelled": 0, "messages": 0}
     with there.raw() as connection:
         assert check(connection) == Counts(ready=2, held=3, unknown=1)
         assert connection.execute("select distinct kind, question, attempts from stoker.held").fetchall() == [
@@ -100,6 +100,17 @@ def test_what_was_running_is_quarantined_and_its_fire_gets_a_note(
     assert asdict(quarantine(there, TERMS, actor="test"))["workers"] == 0
     assert installation_of(there) == there.run("installation")[0][0]
     there.close()
+
+
+def test_nothing_is_told_before_a_person_says_so(stoker: Database) -> None:
+    """Neither what waited when the dump was made, nor the notes of the fires that are closed now."""
+    fire = at_work(stoker)
+    stoker.run("say_channels", fire=fire, channels='{"ops": "always"}')
+    stoker.run("post_note", fire=fire + 1, channels=["ops"], state="queued")
+    assert quarantine(stoker, TERMS, actor="test").messages == 1
+    with stoker.raw() as connection:
+        rows = connection.execute("select fire, state from stoker.outbox order by fire").fetchall()
+    assert rows == [(fire, "held"), (fire + 1, "held")]
 
 
 @pytest.mark.parametrize("forced", ["force", "is_copy"])

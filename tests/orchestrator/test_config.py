@@ -17,6 +17,7 @@ import pytest
 
 from stoker.orchestrator.config import Config, ConfigError, effective, load
 from stoker.orchestrator.config_masking import masked_url
+from stoker.orchestrator.notify_settings import KINDS, NotifySettings
 from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
 from stoker.worker.settings import ModeSettings
 
@@ -107,6 +108,14 @@ def test_the_example_of_a_schedule_shows_every_key_with_its_default_and_no_other
     written = ScheduleSettings.of({"name": example["name"], "cron": example["cron"]}).as_written()
     assert example == {key: value for key, value in written.items() if key != "every"}
     assert '# # every = "' in block
+
+
+def test_the_example_of_a_channel_shows_every_key_with_its_default_and_no_other() -> None:
+    text = REFERENCE.read_text("utf-8")
+    block = text[text.index("# [notify.example]") : text.index("# When fires are due")]
+    example = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))["notify"]["example"]
+    assert example == {**NotifySettings().as_written(), "kind": "webhook"}
+    assert all(f"# ## {kind}: " in block for kind in KINDS)
 
 
 def test_the_reference_is_a_configuration_that_equals_the_defaults(write: Write) -> None:

@@ -1,0 +1,1 @@
+select channels from stoker.fires where fire = :fire
