@@ -14,7 +14,7 @@ from tests.end_to_end.project import Project
 
 DRIVER = {"psycopg", "psycopg_binary", "psycopg_c", "typing_extensions", "cython_runtime"}
 # A process: the most modules it may import, the libraries it may import, and what of the standard library it may not.
-FIRE = (370, {"anyio", "pydantic_core", *DRIVER}, {"difflib", "argparse"})
+FIRE = (375, {"anyio", "pydantic_core", *DRIVER}, {"difflib", "argparse"})
 TEMPLATE = (340, {"anyio", *DRIVER}, {"difflib", "argparse", "tomllib", "multiprocessing"})
 RUNNER = (
     60,
