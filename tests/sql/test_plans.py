@@ -173,7 +173,7 @@ HOT: dict[str, tuple[str, Callable[[Scene], Parameters], int, int]] = {
     "renew": ("renew_worker", lambda s: {"worker": s.worker, "lease": 30.0}, 1, A_START),
     "enter": ("register_worker", entering, 1, A_START),
     "leave": ("leave", leaving, 1, A_START),
-    "take out what is over": ("prune_tasks", fixed(keep=-3600.0, pause=1.0, limit=1000), 1000, 60 * 1000),
+    "take out what is over": ("prune_tasks", fixed(mark=0, keep=-3600.0, pause=1.0, limit=1000), 1000, 60 * 1000),
     "say the first task": ("first_task", lambda s: {"worker": s.worker}, 1, A_START),
 }
 """What a worker sends: the statement, its parameters, and the most rows of one node and the most blocks in all."""
