@@ -24,9 +24,18 @@ from stoker.orchestrator.config_layers import (
     read_document,
 )
 from stoker.orchestrator.config_masking import MASK, masked_url
-from stoker.orchestrator.config_names import MODES, SCHEDULES, check_document
+from stoker.orchestrator.config_names import LOOPS, MODES, SCHEDULES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
-from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, ScheduleSettings
+from stoker.orchestrator.settings import (
+    SECTIONS,
+    CodeSettings,
+    LimitSettings,
+    LogSettings,
+    LoopSettings,
+    PlanSettings,
+    RuntimeSettings,
+    ScheduleSettings,
+)
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
@@ -50,8 +59,10 @@ class Config:
     log: LogSettings
     code: CodeSettings
     watchdog: WatchdogSettings
+    runtime: RuntimeSettings
     modes: dict[str, ModeSettings]
     schedules: dict[str, ScheduleSettings] = field(default_factory=dict)
+    loops: dict[str, LoopSettings] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -108,12 +119,14 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     worker = sections.get("worker")
     problems += _unknown_modes(("worker",), worker.modes, modes) if worker else []
     schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
-    problems += url_problems + wrong + wrong_modes + wrong_schedules + _looser(modes, sections.get("limits"))
+    loops, wrong_loops = _loops(document)
+    problems += url_problems + wrong + wrong_modes + wrong_schedules + wrong_loops + _looser(modes, sections.get("limits"))
     if problems:
         raise ConfigError(found, problems)
     origins = {".".join(key): layer.origin for layer in layers for key in layer.values}
     origins |= {f"{MODES}.{name}.{key}": "file" for name in modes for key in document[MODES][name]}
-    return Config(found, **sections, modes=modes, schedules=schedules, warnings=tuple(warnings + url_warnings), origins=origins)
+    lists: dict[str, Any] = {"modes": modes, "schedules": schedules, "loops": loops}
+    return Config(found, **sections, **lists, warnings=tuple(warnings + url_warnings), origins=origins)
 
 
 def effective(config: Config) -> dict[str, Any]:
@@ -125,6 +138,7 @@ def effective(config: Config) -> dict[str, Any]:
     url["value"] = MASK if config.database.url_file else masked_url(config.database.url)
     shown[MODES] = {name: _shown(config, f"{MODES}.{name}", mode) for name, mode in config.modes.items()}
     shown[SCHEDULES] = [schedule.as_written() for schedule in config.schedules.values()]
+    shown[LOOPS] = [loop.as_written() for loop in config.loops.values()]
     return shown
 
 
@@ -187,6 +201,19 @@ def _schedules(
             schedules[schedule.name] = schedule
             problems += _unknown_modes(at, schedule.modes, modes) + _looser_schedule(at, schedule, limits)
     return schedules, problems
+
+
+def _loops(document: Mapping[str, Any]) -> tuple[dict[str, LoopSettings], list[Problem]]:
+    loops: dict[str, LoopSettings] = {}
+    problems: list[Problem] = []
+    tables = document.get(LOOPS)
+    for number, table in enumerate(tables if isinstance(tables, list) else ()):
+        known = {key: value for key, value in table.items() if key in LoopSettings.keys} if isinstance(table, dict) else {}
+        loop, wrong = _validated(LoopSettings, (LOOPS, str(number)), known, {})
+        problems += wrong
+        if isinstance(loop, LoopSettings) and loop.name:
+            loops[loop.name] = loop
+    return loops, problems
 
 
 def _unknown_modes(at: tuple[str, ...], named: Sequence[str], modes: Mapping[str, ModeSettings]) -> list[Problem]:
