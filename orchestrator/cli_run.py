@@ -1,13 +1,16 @@
 """``stoker run`` and ``stoker schedule``: what stands."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from stoker.orchestrator.session import Session, UsageError
 
 if TYPE_CHECKING:
+    from stoker.orchestrator.beats import Pulse
     from stoker.sql.database import Database
 
 SWEEP_SECONDS = 60.0
@@ -20,12 +23,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(context: typer.Context) -> None:
-    """Stay: sweep every minute, and start a fire whenever a slot of a schedule is due. SIGTERM ends it, and its fires."""
+    """Stay: sweep every minute, fire when a slot of a schedule is due, keep [[loops]]. SIGTERM ends it, and its fires."""
     import anyio
 
     from stoker.hygiene.restored import RestoredError
+    from stoker.orchestrator.beats import Pulse
     from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
     from stoker.orchestrator.schedule import Clock
+    from stoker.orchestrator.tell import modes_of_schedules
     from stoker.sql.database import Database
 
     session: Session = context.obj
@@ -35,9 +40,11 @@ def run(context: typer.Context) -> None:
     def another() -> Database:
         return Database(target, patience_seconds=5.0)
 
-    sweeping = another()
-    clock = Clock(another(), schedules, str(session.config.path)) if schedules else None
-    runtime = Runtime(session.database, [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))], clock)
+    sweeping, pulse = another(), Pulse()
+    modes = modes_of_schedules(session.config)
+    clock = Clock(another(), schedules, str(session.config.path), modes, pulse) if schedules else None
+    loops = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))]
+    runtime = Runtime(another(), loops, clock, _probes(session, pulse), pulse)
     try:
         anyio.run(runtime.run)
     except CoreLoopError as error:
@@ -53,12 +60,27 @@ def schedule(context: typer.Context) -> None:
 
     from stoker.orchestrator.runtime import Runtime
     from stoker.orchestrator.schedule import Clock
+    from stoker.orchestrator.tell import modes_of_schedules
 
     session: Session = context.obj
     if not session.config.schedules:
         raise UsageError("no [[schedules]] is configured")
-    clock = Clock(session.database, session.config.schedules, str(session.config.path))
+    modes = modes_of_schedules(session.config)
+    clock = Clock(session.database, session.config.schedules, str(session.config.path), modes)
     anyio.run(Runtime(session.database, [], clock).run)
+
+
+def _probes(session: Session, pulse: "Pulse") -> "Callable[[], Coroutine[Any, Any, None]] | None":
+    """What answers probes, if an address is configured; its own connection gives up soon, so that an answer comes in time."""
+    from stoker.orchestrator.probes import Probes
+    from stoker.orchestrator.readiness import look
+    from stoker.sql.database import Database
+
+    if not session.config.runtime.http:
+        return None
+    target = replace(session.database.target, connect_timeout=2.0, statement_timeout=2.0)
+    asking = Database(target, patience_seconds=1.0)
+    return Probes(session.config.runtime.http, pulse, lambda: look(asking, session.config, briefly=True)).serve
 
 
 def _swept(session: Session, database: "Database") -> int:
