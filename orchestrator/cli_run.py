@@ -1,5 +1,6 @@
 """``stoker run`` and ``stoker schedule``: what stands."""
 
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -28,7 +29,8 @@ def run(context: typer.Context) -> None:
 
     from stoker.hygiene.restored import RestoredError
     from stoker.orchestrator.beats import Pulse
-    from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
+    from stoker.orchestrator.loops import loops_of
+    from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime, Standing
     from stoker.orchestrator.schedule import Clock
     from stoker.orchestrator.tell import modes_of_schedules
     from stoker.sql.database import Database
@@ -43,7 +45,7 @@ def run(context: typer.Context) -> None:
     sweeping, pulse = another(), Pulse()
     modes = modes_of_schedules(session.config)
     clock = Clock(another(), schedules, str(session.config.path), modes, pulse) if schedules else None
-    loops = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))]
+    loops: list[Standing] = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping)), *loops_of(session.config, os.environ)]
     runtime = Runtime(another(), loops, clock, _probes(session, pulse), pulse)
     try:
         anyio.run(runtime.run)

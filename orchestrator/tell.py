@@ -1,5 +1,6 @@
-"""What the database is told: what is configured, so that ``stoker.enqueue`` refuses what nobody here would run; and who
-starts fires of which modes, so that ``stoker ready`` knows who is missing.
+"""What the database is told: what is configured, and who starts fires of which modes.
+
+The one so that ``stoker.enqueue`` refuses what nobody here would run, the other so that ``stoker ready`` knows who is missing.
 """
 
 import os
