@@ -21,6 +21,8 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
     """The facts of a closed ``fire``, as JSON values; every count is a sum over rows of this database."""
     ((_, lane, key, reason, opened_at, closing_at, closed_at, code_version, plan, sweep),) = tx.run("closed_fire", fire=fire)
     workers = tx.run("fire_workers", fire=fire)
+    repaired = dict(sweep or {})
+    loops = repaired.pop("loops", [])
     facts: dict[str, Any] = {
         "version": VERSION,
         "fire": fire,
@@ -34,7 +36,8 @@ def gather(tx: Transaction, fire: int, ended: str, extra: dict[str, Any]) -> dic
         "seconds": round((closed_at - opened_at).total_seconds(), 3),
         "code_version": code_version,
         "modes": _modes(tx, fire, plan),
-        "hygiene": sweep or {},
+        "hygiene": repaired,
+        "loops": loops,
         "failures": _failures(tx, fire),
         "held": [dict(zip(("mode", "kind", "count", "task"), row, strict=True)) for row in tx.run("held_counts")],
         "paused": _paused(tx),

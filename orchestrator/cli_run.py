@@ -2,13 +2,16 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from stoker.orchestrator.session import Session, UsageError
 
 if TYPE_CHECKING:
+    from stoker.orchestrator.beats import Pulse
     from stoker.sql.database import Database
 
 SWEEP_SECONDS = 60.0
@@ -22,16 +25,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(context: typer.Context) -> None:
-    """Stay: sweep every minute, deliver notes, and start a fire whenever a slot of a schedule is due.
+    """Stay: sweep every minute, fire when a slot of a schedule is due, deliver notes, keep [[loops]].
 
     SIGTERM ends it, and its fires.
     """
     import anyio
 
     from stoker.hygiene.restored import RestoredError
+    from stoker.orchestrator.beats import Pulse
     from stoker.orchestrator.delivery import Delivery
-    from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime
+    from stoker.orchestrator.loops import loops_of
+    from stoker.orchestrator.runtime import BROKEN, CoreLoopError, Loop, Runtime, Standing
     from stoker.orchestrator.schedule import Clock
+    from stoker.orchestrator.tell import modes_of_schedules
     from stoker.sql.database import Database
 
     session: Session = context.obj
@@ -41,14 +47,17 @@ def run(context: typer.Context) -> None:
     def another() -> Database:
         return Database(target, patience_seconds=5.0)
 
-    sweeping = another()
-    clock = Clock(another(), schedules, str(session.config.path)) if schedules else None
-    loops = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))]
+    sweeping, pulse = another(), Pulse()
+    modes = modes_of_schedules(session.config)
+    clock = Clock(another(), schedules, str(session.config.path), modes, pulse) if schedules else None
+    loops: list[Standing] = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping))]
     delivery = Delivery(another(), session.config, os.environ)
     if session.config.notify:
         loops.append(Loop("delivery", session.config.delivery.every_seconds, lambda: delivery.work(1.0), core=False))
+    loops += loops_of(session.config, os.environ)
+    runtime = Runtime(another(), loops, clock, _probes(session, pulse), pulse)
     try:
-        anyio.run(Runtime(session.database, loops, clock).run)
+        anyio.run(runtime.run)
         delivery.wait(TO_FINISH_SECONDS)
     except CoreLoopError as error:
         if isinstance(error.__cause__, RestoredError):
@@ -63,12 +72,27 @@ def schedule(context: typer.Context) -> None:
 
     from stoker.orchestrator.runtime import Runtime
     from stoker.orchestrator.schedule import Clock
+    from stoker.orchestrator.tell import modes_of_schedules
 
     session: Session = context.obj
     if not session.config.schedules:
         raise UsageError("no [[schedules]] is configured")
-    clock = Clock(session.database, session.config.schedules, str(session.config.path))
+    modes = modes_of_schedules(session.config)
+    clock = Clock(session.database, session.config.schedules, str(session.config.path), modes)
     anyio.run(Runtime(session.database, [], clock).run)
+
+
+def _probes(session: Session, pulse: "Pulse") -> "Callable[[], Coroutine[Any, Any, None]] | None":
+    """What answers probes, if an address is configured; its own connection gives up soon, so that an answer comes in time."""
+    from stoker.orchestrator.probes import Probes
+    from stoker.orchestrator.readiness import look
+    from stoker.sql.database import Database
+
+    if not session.config.runtime.http:
+        return None
+    target = replace(session.database.target, connect_timeout=2.0, statement_timeout=2.0)
+    asking = Database(target, patience_seconds=1.0)
+    return Probes(session.config.runtime.http, pulse, lambda: look(asking, session.config, briefly=True)).serve
 
 
 def _swept(session: Session, database: "Database") -> int:

@@ -14,6 +14,7 @@ from stoker.orchestrator import (
     cli_inspect,
     cli_modes,
     cli_outbox,
+    cli_ready,
     cli_restored,
     cli_run,
     cli_slots,
@@ -61,6 +62,7 @@ cli_inspect.add_to(app)
 cli_slots.add_to(app)
 cli_gate.add_to(app)
 cli_run.add_to(app)
+cli_ready.add_to(app)
 cli_wrap.add_to(app)
 cli_tasks.add_to(app)
 cli_modes.add_to(app)

@@ -25,10 +25,19 @@ from stoker.orchestrator.config_layers import (
     read_document,
 )
 from stoker.orchestrator.config_masking import MASK, masked_target, masked_url
-from stoker.orchestrator.config_names import MODES, NOTIFY, SCHEDULES, check_document
+from stoker.orchestrator.config_names import LOOPS, MODES, NOTIFY, SCHEDULES, check_document
 from stoker.orchestrator.config_secrets import others_can_write, resolve_url
 from stoker.orchestrator.notify_settings import DeliverySettings, NotifySettings
-from stoker.orchestrator.settings import SECTIONS, CodeSettings, LimitSettings, LogSettings, PlanSettings, ScheduleSettings
+from stoker.orchestrator.settings import (
+    SECTIONS,
+    CodeSettings,
+    LimitSettings,
+    LogSettings,
+    LoopSettings,
+    PlanSettings,
+    RuntimeSettings,
+    ScheduleSettings,
+)
 from stoker.sql.section import Section, SectionError
 from stoker.sql.settings import DatabaseSettings, QueueSettings
 from stoker.sql.units import format_duration
@@ -53,9 +62,11 @@ class Config:
     code: CodeSettings
     watchdog: WatchdogSettings
     delivery: DeliverySettings
+    runtime: RuntimeSettings
     modes: dict[str, ModeSettings]
     schedules: dict[str, ScheduleSettings] = field(default_factory=dict)
     notify: dict[str, NotifySettings] = field(default_factory=dict)
+    loops: dict[str, LoopSettings] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -113,12 +124,14 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     problems += _unknown_modes(("worker",), worker.modes, modes) if worker else []
     schedules, wrong_schedules = _schedules(document, modes, sections.get("limits"))
     notify, wrong_notify = _notify(document)
-    problems += url_problems + wrong + wrong_modes + wrong_schedules + wrong_notify + _looser(modes, sections.get("limits"))
+    loops, wrong_loops = _loops(document)
+    problems += url_problems + wrong + wrong_modes + wrong_schedules + wrong_notify + wrong_loops
+    problems += _looser(modes, sections.get("limits"))
     if problems:
         raise ConfigError(found, problems)
     origins = {".".join(key): layer.origin for layer in layers for key in layer.values}
     origins |= {f"{MODES}.{name}.{key}": "file" for name in modes for key in document[MODES][name]}
-    named: dict[str, Any] = {"modes": modes, "schedules": schedules, "notify": notify}
+    named: dict[str, Any] = {"modes": modes, "schedules": schedules, "notify": notify, "loops": loops}
     return Config(found, **sections, **named, warnings=tuple(warnings + url_warnings), origins=origins)
 
 
@@ -132,6 +145,7 @@ def effective(config: Config) -> dict[str, Any]:
     shown[MODES] = {name: _shown(config, f"{MODES}.{name}", mode) for name, mode in config.modes.items()}
     shown[SCHEDULES] = [schedule.as_written() for schedule in config.schedules.values()]
     shown[NOTIFY] = {name: {**one.as_written(), "url": masked_target(one.url)} for name, one in config.notify.items()}
+    shown[LOOPS] = [loop.as_written() for loop in config.loops.values()]
     return shown
 
 
@@ -207,6 +221,19 @@ def _schedules(
             schedules[schedule.name] = schedule
             problems += _unknown_modes(at, schedule.modes, modes) + _looser_schedule(at, schedule, limits)
     return schedules, problems
+
+
+def _loops(document: Mapping[str, Any]) -> tuple[dict[str, LoopSettings], list[Problem]]:
+    loops: dict[str, LoopSettings] = {}
+    problems: list[Problem] = []
+    tables = document.get(LOOPS)
+    for number, table in enumerate(tables if isinstance(tables, list) else ()):
+        known = {key: value for key, value in table.items() if key in LoopSettings.keys} if isinstance(table, dict) else {}
+        loop, wrong = _validated(LoopSettings, (LOOPS, str(number)), known, {})
+        problems += wrong
+        if isinstance(loop, LoopSettings) and loop.name:
+            loops[loop.name] = loop
+    return loops, problems
 
 
 def _unknown_modes(at: tuple[str, ...], named: Sequence[str], modes: Mapping[str, ModeSettings]) -> list[Problem]:

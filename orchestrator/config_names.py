@@ -5,16 +5,17 @@ from typing import Any
 
 from stoker.orchestrator.config_errors import Problem, path_of
 from stoker.orchestrator.notify_settings import NotifySettings
-from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
+from stoker.orchestrator.settings import SECTIONS, LoopSettings, ScheduleSettings
 from stoker.sql.section import Section, key_of, kind_of
 from stoker.worker.settings import MODE_NAME, ModeSettings
 
-MODES, SCHEDULES, NOTIFY = "modes", "schedules", "notify"
+MODES, SCHEDULES, NOTIFY, LOOPS = "modes", "schedules", "notify", "loops"
 _A_MODE = "modes.<name>"
 _KEYS = {name: list(section.keys) for name, section in SECTIONS.items()} | {
     _A_MODE: list(ModeSettings.keys),
     SCHEDULES: list(ScheduleSettings.keys),
     NOTIFY: list(NotifySettings.keys),
+    LOOPS: list(LoopSettings.keys),
 }
 _EVERY_KEY = {key for keys in _KEYS.values() for key in keys}
 
@@ -26,9 +27,11 @@ def check_document(document: dict[str, Any]) -> list[Problem]:
         if name == MODES:
             problems += _check_modes(table)
         elif name == SCHEDULES:
-            problems += _check_schedules(table)
+            problems += _check_tables(SCHEDULES, table, ScheduleSettings)
         elif name == NOTIFY:
             problems += _check_notify(table)
+        elif name == LOOPS:
+            problems += _check_tables(LOOPS, table, LoopSettings)
         elif name not in SECTIONS:
             problems.append(_stranger_at_top(name, table))
         elif not isinstance(table, dict):
@@ -55,13 +58,12 @@ def meant(section: str, key: str) -> str:
 def homes_of(key: str) -> str:
     """The sections that have ``key``, as they are written; empty when none has.
 
-    A schedule, and a channel, mostly repeats what others have.
+    A schedule, a channel and a loop mostly repeat what others have.
     """
-    homes = [section for section, keys in _KEYS.items() if key in keys and section not in (SCHEDULES, NOTIFY)]
-    if not homes and key in _KEYS[SCHEDULES]:
-        return f"[[{SCHEDULES}]]"
-    if not homes and key in _KEYS[NOTIFY]:
-        return f"[{NOTIFY}.<name>]"
+    homes = [section for section, keys in _KEYS.items() if key in keys and section not in (SCHEDULES, NOTIFY, LOOPS)]
+    if not homes:
+        written = {SCHEDULES: f"[[{SCHEDULES}]]", NOTIFY: f"[{NOTIFY}.<name>]", LOOPS: f"[[{LOOPS}]]"}
+        return " or ".join(shown for section, shown in written.items() if key in _KEYS[section])
     return " or ".join(f"[{section}]" for section in homes)
 
 
@@ -107,17 +109,18 @@ def _stranger_at_top(name: str, value: object) -> Problem:
     return Problem(path_of(name), what, remedy)
 
 
-def _check_schedules(schedules: object) -> list[Problem]:
-    if not isinstance(schedules, list) or not all(isinstance(one, dict) for one in schedules):
-        return [Problem(SCHEDULES, f"expected a list of tables, got {kind_of(schedules)}", "write [[schedules]] for each")]
+def _check_tables(listed: str, tables: object, section: type[Section]) -> list[Problem]:
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        return [Problem(listed, f"expected a list of tables, got {kind_of(tables)}", f"write [[{listed}]] for each")]
     problems: list[Problem] = []
     names: set[object] = set()
-    for number, table in enumerate(schedules):
-        problems += _check_keys((SCHEDULES, str(number)), table, ScheduleSettings)
+    one = listed.removesuffix("s")
+    for number, table in enumerate(tables):
+        problems += _check_keys((listed, str(number)), table, section)
         name = table.get("name", "")
         if not name or name in names:
-            wrong = f"there is another schedule {name!r}" if name else "has no name"
-            problems.append(Problem(path_of(SCHEDULES, str(number), "name"), wrong, "give each schedule a name of its own"))
+            wrong = f"there is another {one} {name!r}" if name else "has no name"
+            problems.append(Problem(path_of(listed, str(number), "name"), wrong, f"give each {one} a name of its own"))
         names.add(name if isinstance(name, str) else "")
     return problems
 

@@ -1,12 +1,14 @@
 """One fire, step by step.
 
-0. close stranded fires of the lane; 1. admit; 2. sweep; 3. decide; 4. fan out; 5. barrier; 6. close, with the note.
+0. close stranded fires of the lane; 1. admit; 2. sweep, and loops at_fire; 3. decide; 4. fan out; 5. barrier; 6. close, with
+the note.
 """
 
 import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import anyio
 
@@ -69,6 +71,7 @@ class Fire:
         self._environ = environ
         self._asked = asked
         self._installation = installation_of(database)
+        self._loops: list[dict[str, Any]] = []
 
     def run(self) -> Ended:
         """Run it to its note, or to its refusal. Raises what the database raises; hygiene closes what was left open."""
@@ -91,6 +94,7 @@ class Fire:
         admission = self._admit()
         if admission.refusal is not None or admission.idle:
             return Ended(admission.fire, admission.refusal, idle=admission.idle)
+        self._keep_loops(admission.fire, latch)
         plan, unserved = self._decide(admission.fire, swept)
         barrier = self._barrier(admission.fire, plan)
         barrier.told = latch.number
@@ -119,12 +123,29 @@ class Fire:
         tell_modes(self._database, config)
         return admit(self._database, request)
 
+    def _keep_loops(self, fire: int, latch: Latch) -> None:
+        """Do each loop that belongs to a fire once, however it ends; the fire's lease is renewed meanwhile."""
+        chosen = [one for one in self._config.loops.values() if one.at_fire] if self._asked.task is None else []
+        if not chosen:
+            return
+        from stoker.orchestrator.loops import in_a_fire, orders_of
+
+        lease = self._config.hygiene.fire_lease_seconds
+        limit = self._config.limits.fire_deadline_seconds
+        orders = [orders_of(self._config, one, self._environ, limit) for one in chosen]
+
+        def renew() -> bool:
+            return bool(self._database.run("renew_fire", fire=fire, closer=None, lease=lease))
+
+        self._loops = [one.facts() for one in anyio.run(in_a_fire, orders, renew, lease / 3, lambda: latch.number != 0)]
+
     def _decide(self, fire: int, swept: Swept) -> tuple[Plan, list[tuple[str, int, int]]]:
         seen = snapshot.read(self._database, self._config, self._asked.modes)
         plan = decide(seen.backlogs, ceilings(self._config))
         if self._asked.task is not None:
             plan = for_one_task(seen.backlogs[0].mode, ceilings(self._config))
-        recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=json.dumps(swept.facts()))
+        repaired = json.dumps({**swept.facts(), "loops": self._loops})
+        recorded = self._database.run("record_plan", fire=fire, plan=json.dumps(asdict(plan)), sweep=repaired)
         if not recorded:
             raise RuntimeError(f"fire {fire} was closed by somebody else while it planned")
         return plan, seen.unserved

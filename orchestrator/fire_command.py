@@ -134,7 +134,10 @@ def _fired(session: Session, options: Options, schedule: "ScheduleSettings | Non
 
     with closing(LocalLauncher(os.environ)) as launcher:
         from stoker.orchestrator.fire import Asked, Fire
+        from stoker.orchestrator.tell import beat_of_cron
 
+        if schedule is None or (options.due and schedule is next(iter(session.config.schedules.values()))):
+            beat_of_cron(session.database, session.config, due=options.due, lane=options.lane, only=options.modes)
         if schedule is None:
             asked = Asked(options.lane, options.reason, known(session, options.modes))
             return Fire(session.database, session.config, os.environ, asked, launcher).run()

@@ -21,6 +21,7 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += _section("Failures", _failures(facts["failures"]))
     parts += _section("Workers", _workers(facts["workers"]))
     parts += _section("What hygiene repaired", _hygiene(facts["hygiene"]))
+    parts += _section("Loops", _loops(facts.get("loops", [])))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -132,3 +133,17 @@ def _hygiene(swept: dict[str, Any]) -> list[str]:
     if swept.get("ghosts"):
         lines.append(f"- ended {len(swept['ghosts'])} ghost process(es): {inert(', '.join(swept['ghosts']), 300)}")
     return lines
+
+
+def _loops(loops: list[dict[str, Any]]) -> list[str]:
+    """A line for each that was done in this fire."""
+    return [
+        f"- {inert(one['name'])}: {_came_of(one)}, in {one['seconds']:.1f} s"
+        for one in sorted(loops, key=lambda one: str(one["name"]))
+    ]
+
+
+def _came_of(loop: dict[str, Any]) -> str:
+    if loop["error"]:
+        return f"failed, {inert(loop['error'], 300)}"
+    return "done" if loop["count"] is None else f"{loop['count']:,} done"

@@ -5,19 +5,20 @@ minute at the most. A database that is away is no failure of the loop. A core lo
 loudly; a sidecar is told of, and tried again.
 """
 
-import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
+from stoker.orchestrator.beats import Pulse, beat
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.schedule import Clock
-from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
+from stoker.sql.database import Database, DatabaseUnreachableError
 
 BROKEN = 70
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -27,24 +28,68 @@ class CoreLoopError(Exception):
     """A loop that nothing works without has failed; its own error is the cause."""
 
 
+class Standing(Protocol):
+    """What the runtime keeps: ``interval`` is in seconds, ``jitter`` a share of it, ``longest`` how long one batch may take."""
+
+    @property
+    def name(self) -> str:
+        """What its heartbeats are called."""
+
+    @property
+    def interval(self) -> float:
+        """How long it rests after each batch."""
+
+    @property
+    def core(self) -> bool:
+        """Whether its failure takes everything down."""
+
+    @property
+    def jitter(self) -> float:
+        """By what share of the interval the rest is shorter or longer."""
+
+    @property
+    def longest(self) -> float:
+        """How long one batch may take by itself."""
+
+    async def once(self) -> int:
+        """Do one batch; how much it did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``work`` does one batch and returns how much it did. ``interval`` is in seconds, ``jitter`` a share of it."""
+    """A loop in this process: ``work`` does one batch, in a thread, and returns how much it did."""
 
     name: str
     interval: float
     work: Callable[[], int]
     core: bool = True
     jitter: float = 0.1
+    longest: float = 0.0
+
+    async def once(self) -> int:
+        """Do one batch; how much it did."""
+        return await run_sync(self.work)
 
 
 class Runtime:
-    """Keeps loops, and the clock if there are schedules, until SIGTERM or SIGINT."""
+    """Keeps loops, and the clock if there are schedules, until SIGTERM or SIGINT.
 
-    def __init__(self, database: Database, loops: Sequence[Loop], clock: Clock | None) -> None:
+    ``beside`` is done meanwhile, such as answering probes. ``pulse`` knows what goes on.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        loops: Sequence[Standing],
+        clock: Clock | None,
+        beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        pulse: Pulse | None = None,
+    ) -> None:
         self._database = database
         self._loops = loops
         self._clock = clock
+        self._beside = beside
+        self._pulse = pulse or Pulse()
 
     async def run(self) -> None:
         """Raises CoreLoopError when a core loop failed."""
@@ -52,20 +97,28 @@ class Runtime:
         async with anyio.create_task_group() as group:
             for loop in self._loops:
                 group.start_soon(self._keep, loop, group, failed)
+            if self._beside is not None:
+                group.start_soon(self._beside)
             if self._clock is not None:
                 await self._clock.start(group)
             group.start_soon(_until_told, group)
         if self._clock is not None:
             await self._clock.stop()
+        with anyio.CancelScope(shield=True):
+            await run_sync(self._say_farewell)
         if failed:
             raise failed[0]
 
-    async def _keep(self, loop: Loop, group: TaskGroup, failed: list[CoreLoopError]) -> None:
+    def _say_farewell(self) -> None:
+        """Who ends in order is not waited for: its next heartbeat is late at once."""
+        _ = all(beat(self._database, loop.name, 0.0) for loop in self._loops)
+
+    async def _keep(self, loop: Standing, group: TaskGroup, failed: list[CoreLoopError]) -> None:
         failures = 0
         while True:
             await self._beat(loop)
             try:
-                done = await run_sync(loop.work)
+                done = await loop.once()
             except DatabaseUnreachableError as error:
                 log("database unreachable", "warning", loop=loop.name, reason=str(error))
                 failures += 1
@@ -82,14 +135,11 @@ class Runtime:
                 log("loop", "debug", loop=loop.name, done=done)
             await anyio.sleep(_pause(loop, failures))
 
-    async def _beat(self, loop: Loop) -> None:
+    async def _beat(self, loop: Standing) -> None:
         """A heartbeat that fails never breaks its loop."""
-        instance = f"{os.uname().nodename}:{os.getpid()}"
-        expected = 2 * (loop.interval + _LONGEST_PAUSE_SECONDS)
-        try:
-            await run_sync(lambda: self._database.run("beat", component=loop.name, instance=instance, expected=expected))
-        except (DatabaseUnreachableError, StatementError) as error:
-            log("heartbeat failed", "warning", loop=loop.name, reason=str(error)[:500])
+        expected = 2 * (loop.interval + _LONGEST_PAUSE_SECONDS) + loop.longest
+        self._pulse.beat(loop.name, expected)
+        await run_sync(beat, self._database, loop.name, expected)
 
 
 async def _until_told(group: TaskGroup) -> None:
@@ -100,7 +150,7 @@ async def _until_told(group: TaskGroup) -> None:
             return
 
 
-def _pause(loop: Loop, failures: int) -> float:
+def _pause(loop: Standing, failures: int) -> float:
     if failures:
         return min(_LONGEST_PAUSE_SECONDS, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
     return loop.interval * random.uniform(1.0 - loop.jitter, 1.0 + loop.jitter)  # noqa: S311 - no secret

@@ -7,7 +7,7 @@ harm. Due times are reckoned in the database's time, whatever the host believes.
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,13 +19,16 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from stoker.hygiene.process import Child, spawn
+from stoker.orchestrator.beats import Pulse
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.orchestrator.slots import rule_of, upcoming
+from stoker.orchestrator.tell import CLOCK, beat_starter, instance
 from stoker.sql.database import Database, DatabaseUnreachableError
 
 _LOOK_AGAIN_SECONDS = 10.0
 _SLEPT_SECONDS = 5.0
+_EXPECTED_SECONDS = 60.0
 _MARGIN = timedelta(milliseconds=20)
 
 
@@ -44,12 +47,21 @@ class DueTrigger(BaseTrigger):  # type: ignore[misc]
 
 
 class Clock:
-    """The standing process. ``config`` is handed on to the fires that it starts."""
+    """The standing process. ``config`` is handed on to the fires that it starts, of these ``modes``."""
 
-    def __init__(self, database: Database, schedules: Mapping[str, ScheduleSettings], config: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        schedules: Mapping[str, ScheduleSettings],
+        config: str,
+        modes: Collection[str] = (),
+        pulse: Pulse | None = None,
+    ) -> None:
         self._database = database
         self._schedules = schedules
         self._command = [sys.executable, "-P", "-m", "stoker.orchestrator.cli", "--config", config, "fire", "--schedule"]
+        self._modes = modes
+        self._pulse = pulse or Pulse()
         self._ahead = timedelta()
         self._fires: dict[str, Child] = {}
         self._scheduler: Any = None
@@ -75,6 +87,7 @@ class Clock:
             for child in list(self._fires.values()):
                 child.terminate()
                 await child.wait()
+            await run_sync(self._beat, 0.0)
 
     async def _wake(self, group: TaskGroup, name: str) -> None:
         """In our own group, which ends with us, rather than in a task of the scheduler's."""
@@ -105,10 +118,15 @@ class Clock:
                 for name in self._schedules:
                     group.start_soon(self.fire, name)
 
+    def _beat(self, expected_seconds: float = _EXPECTED_SECONDS) -> None:
+        beat_starter(self._database, CLOCK, instance(), expected_seconds, self._modes)
+
     async def _set_clock(self) -> None:
+        self._pulse.beat(CLOCK, _EXPECTED_SECONDS)
         try:
             ((now,),) = await run_sync(lambda: self._database.run("clock"))
         except DatabaseUnreachableError as error:
             log("database unreachable", "warning", reason=str(error))
             return
         self._ahead = now - datetime.now(UTC)
+        await run_sync(self._beat)

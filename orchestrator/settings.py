@@ -21,8 +21,9 @@ from stoker.sql.settings import (
     Texts,
 )
 from stoker.watchdog.settings import WatchdogSettings
-from stoker.worker.settings import MODE_NAME, WorkerSettings
+from stoker.worker.settings import MODE_NAME, Handler, Program, Variables, WorkerSettings
 
+_PORTS = 1 << 16
 _POLICY = re.compile(r"latest|skip|all\(max=([1-9][0-9]{0,3})\)")
 
 
@@ -72,6 +73,19 @@ class CodeSettings(Section):
     """Which version of the user's code a fire ran; empty: the git commit beside config.toml."""
 
     version: Annotated[str, Kind(core_schema.str_schema(strict=True, max_length=200))] = ""
+
+
+def _is_an_address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isascii() and port.isdigit() and int(port) < _PORTS):
+        raise ValueError('expected "host:port", such as "127.0.0.1:8080", or nothing')
+    return text
+
+
+class RuntimeSettings(Section):
+    """What ``stoker run`` does besides its loops; ``http``: where it answers probes, empty: nowhere."""
+
+    http: Annotated[Text, checked(_is_an_address)] = ""
 
 
 def _is_a_name(name: str) -> str:
@@ -127,6 +141,27 @@ class ScheduleSettings(Section):
         return int(found[1]) if found and found[1] else 1
 
 
+class LoopSettings(Section):
+    """What ``stoker run`` does again and again, in a process of its own; ``jitter`` is a share of the interval."""
+
+    name: Annotated[Text, checked(_is_a_name)] = ""
+    handler: Handler = ""
+    command: Program = ()
+    interval_seconds: LastingDuration = 60.0
+    jitter: Annotated[float, Kind(core_schema.float_schema(strict=True, ge=0, le=1))] = 0.1
+    tier: Literal["sidecar", "core"] = "sidecar"
+    time_limit_seconds: LastingDuration = 300.0
+    env: Variables = ()
+    at_fire: bool = False
+
+    def check(self) -> None:
+        """A loop has one thing that it does."""
+        if bool(self.handler) == bool(self.command):
+            found = "both" if self.handler else "neither"
+            one = 'handler = "package.module:function" and command = ["program", "argument"]'
+            raise ValueError(f"needs exactly one of {one}, has {found}")
+
+
 SECTIONS: dict[str, type[Section]] = {
     "database": DatabaseSettings,
     "limits": LimitSettings,
@@ -138,4 +173,5 @@ SECTIONS: dict[str, type[Section]] = {
     "code": CodeSettings,
     "watchdog": WatchdogSettings,
     "delivery": DeliverySettings,
+    "runtime": RuntimeSettings,
 }

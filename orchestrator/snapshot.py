@@ -29,7 +29,7 @@ class Queued:
 def read(database: Database, config: Config, only: frozenset[str] = frozenset()) -> Snapshot:
     """Look at the queue; ``only`` narrows the decision to some modes."""
     queued = database.rows(Queued, "backlog")
-    broken = {mode for (mode,) in database.run("broken_modes", modes=sorted(config.modes))}
+    broken = {mode for mode, *_ in database.run("broken_modes", modes=sorted(config.modes))}
     paused = {mode for mode, *_ in database.run("list_paused")}
     paces = dict(database.run("recent_pace", modes=sorted(config.modes)))
     runnable: dict[str, list[Queued]] = {name: [] for name in config.modes}

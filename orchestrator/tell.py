@@ -1,10 +1,21 @@
-"""What the database is told of a configuration, so that ``stoker.enqueue`` refuses what nobody here would run."""
+"""What the database is told: what is configured, and who starts fires of which modes.
+
+The one so that ``stoker.enqueue`` refuses what nobody here would run, the other so that ``stoker ready`` knows who is missing.
+"""
+
+import os
+from collections.abc import Callable, Collection
 
 from stoker.orchestrator.config import Config
-from stoker.sql.database import Database, StatementError
+from stoker.orchestrator.logs import log
+from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 
+CLOCK, DUE, FIRE = "schedule", "due", "fire"
 _NO_RIGHT = "42501"
 _INTEGER_MAX = 2**31 - 1
+_CRON_SECONDS = 150.0
+_DAY_SECONDS = 86_400.0
+_GAPS = 2.0
 
 
 def tell_modes(database: Database, config: Config) -> None:
@@ -19,3 +30,42 @@ def tell_modes(database: Database, config: Config) -> None:
     except StatementError as error:
         if error.sqlstate != _NO_RIGHT:
             raise
+
+
+def instance() -> str:
+    """This process among all hosts'."""
+    return f"{os.uname().nodename}:{os.getpid()}"
+
+
+def beat_starter(
+    database: Database, component: str, who: str, expected_seconds: float, modes: Collection[str], gaps: float = 0.0
+) -> bool:
+    """A heartbeat of one who starts fires of ``modes``; the next may be ``gaps`` times as late as this one."""
+    parameters = {"component": component, "instance": who, "expected": expected_seconds, "modes": sorted(modes), "gaps": gaps}
+    return told(component, lambda: database.run("beat_starter", **parameters))
+
+
+def beat_of_cron(database: Database, config: Config, *, due: bool, lane: str, only: Collection[str]) -> bool:
+    """Cron, or a person, called ``stoker fire``: it may be as late again as it was this time, twice."""
+    host = os.uname().nodename
+    if due:
+        return beat_starter(database, DUE, host, _CRON_SECONDS, modes_of_schedules(config), _GAPS)
+    expected = config.watchdog.expected_interval_seconds
+    promised = _DAY_SECONDS if expected is None else expected + config.watchdog.grace_seconds
+    return beat_starter(database, FIRE, f"{host}:{lane}", promised, only or config.served, _GAPS)
+
+
+def modes_of_schedules(config: Config) -> set[str]:
+    """The modes that this host starts by its schedules; one that names none starts all."""
+    named = {mode for one in config.schedules.values() for mode in one.modes or config.served}
+    return named & set(config.served)
+
+
+def told(component: str, tell: Callable[[], object]) -> bool:
+    """Whether the database could be told; if not, nothing is broken by it."""
+    try:
+        tell()
+    except (DatabaseUnreachableError, StatementError) as error:
+        log("heartbeat failed", "warning", loop=component, reason=str(error)[:500])
+        return False
+    return True

@@ -90,4 +90,4 @@ def _with(config: Config, wrapped: Wrapped, environ: Mapping[str, str]) -> Confi
         fires_per_day=None, min_gap_seconds=0.0, max_pool=1, task_cap=1, wall_clock_seconds=None, fire_deadline_seconds=over
     )
     worker = config.worker.changed(modes=())
-    return replace(config, limits=limits, worker=worker, modes={**config.modes, wrapped.name: mode})
+    return replace(config, limits=limits, worker=worker, modes={**config.modes, wrapped.name: mode}, loops={})

@@ -69,6 +69,11 @@ def _names_steps(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+Handler = Annotated[Text, checked(_names_a_function)]
+Program = Annotated[Texts, checked(_names_a_program)]
+Variables = Annotated[Texts, checked(_names_variables)]
+
+
 class WorkerSettings(Section):
     """How a worker holds what it claimed, and what it may leave behind."""
 
@@ -93,8 +98,8 @@ class WorkerSettings(Section):
 class ModeSettings(Section):
     """One kind of work: what runs it, how often it is tried, and limits of its own, which can only tighten [limits]."""
 
-    handler: Annotated[Text, checked(_names_a_function)] = ""
-    command: Annotated[Texts, checked(_names_a_program)] = ()
+    handler: Handler = ""
+    command: Program = ()
     model: Annotated[Text, checked(_names_a_model)] = ""
     version: Positive = 1
     max_attempts: Positive = 5
@@ -104,7 +109,7 @@ class ModeSettings(Section):
     concurrency: Annotated[int, Kind(core_schema.int_schema(strict=True, ge=1, le=MOST_AT_A_TIME))] = 1
     side_effect: bool = False
     errors: Literal["full", "redacted", "withheld"] = "redacted"
-    env: Annotated[Texts, checked(_names_variables)] = ()
+    env: Variables = ()
     backoff_base_seconds: Duration = 2.0
     backoff_factor: AtLeastOne = 2.0
     backoff_cap_seconds: Duration = 300.0

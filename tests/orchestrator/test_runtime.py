@@ -1,11 +1,16 @@
 """The skeleton of standing loops: who goes on, who takes all down, and how soon."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 
 import anyio
+import anyio.lowlevel
 import pytest
+from anyio.to_thread import run_sync
 
+from stoker.orchestrator.beats import Pulse
 from stoker.orchestrator.runtime import CoreLoopError, Loop, Runtime
 from stoker.sql.database import Database, DatabaseUnreachableError
 from stoker.sql.target import Target
@@ -70,3 +75,32 @@ def test_a_heartbeat_that_cannot_be_written_breaks_no_loop() -> None:
     away = Database(Target("host=127.0.0.1 port=1 dbname=x"), patience_seconds=0.01)
     run_for(2, away, Loop("core", 0.05, counting(counts)))
     assert len(counts) > 3
+
+
+def test_a_loop_that_stands_still_is_late_by_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What /healthz tells: by monotonic time, without the database."""
+    pulse = Pulse()
+    pulse.beat("sweep", 60.0)
+    pulse.beat("loop digest", 300.0)
+    assert pulse.late() == {}
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 100)
+    assert {name: round(seconds) for name, seconds in pulse.late().items()} == {"sweep": 100}
+
+
+def test_a_loop_that_was_ended_in_order_is_late_at_once_by_its_heartbeat(database: str) -> None:
+    """Nobody waits minutes to hear that a process which said farewell is gone."""
+    own = Database(Target(database))
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(Runtime(own, [Loop("sweep", 60, lambda: 0)], None).run)
+            with anyio.fail_after(10):
+                while not await run_sync(own.run, "list_heartbeats"):
+                    await anyio.lowlevel.checkpoint()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    anyio.run(work)
+    ((component, *_, is_late, _),) = own.run("list_heartbeats")
+    assert (component, is_late) == ("sweep", True)
+    own.close()

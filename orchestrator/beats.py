@@ -1,0 +1,32 @@
+"""What of a standing process goes on: its own pulse, and the heartbeats that it writes of its loops."""
+
+import time
+
+from stoker.orchestrator.tell import instance, told
+from stoker.sql.database import Database
+
+
+class Pulse:
+    """What of this process beat when, by monotonic time, and how long after it is late (seconds)."""
+
+    def __init__(self) -> None:
+        self._beats: dict[str, tuple[float, float]] = {}
+
+    def beat(self, name: str, expected_seconds: float) -> None:
+        """It goes on."""
+        self._beats[name] = time.monotonic(), expected_seconds
+
+    def late(self) -> dict[str, float]:
+        """Those that are late, with the seconds since they beat."""
+        now = time.monotonic()
+        return {name: now - at for name, (at, expected) in self._beats.items() if now - at > expected}
+
+    @property
+    def names(self) -> list[str]:
+        """All that ever beat."""
+        return sorted(self._beats)
+
+
+def beat(database: Database, component: str, expected_seconds: float) -> bool:
+    """Tell the database; False when it could not be told, which breaks nothing."""
+    return told(component, lambda: database.run("beat", component=component, instance=instance(), expected=expected_seconds))

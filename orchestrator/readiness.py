@@ -1,0 +1,151 @@
+"""Whether what is configured would be done: somebody living starts its fires, keeps its loops, and its handlers can be run.
+
+Between fires no worker lives, so nobody can be asked: heartbeats say who stands, with what they start, and the last worker of
+each mode said whether it could run its handler.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.orchestrator.config import Config
+from stoker.orchestrator.tell import CLOCK, DUE, FIRE
+from stoker.sql.database import Database
+
+_STARTERS = {CLOCK, DUE, FIRE}
+_BY_SCHEDULE = {CLOCK, DUE}
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One who was heard of: how many seconds ago, and in how many seconds at the most it was to be heard of again."""
+
+    component: str
+    instance: str
+    at: datetime
+    seconds: float
+    expected_seconds: float
+    is_late: bool
+    modes: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A mode whose newest worker could not run its handler."""
+
+    mode: str
+    fire: int
+    exit_status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is configured: modes, and which of them are programs; schedules; loops."""
+
+    modes: Sequence[str]
+    programs: frozenset[str] = frozenset()
+    schedules: Sequence[str] = ()
+    loops: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is missing, in words; nothing: it is ready. ``remarks`` are what people decided, and no fault."""
+
+    missing: list[str]
+    remarks: list[str]
+    beats: list[Beat]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.missing
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values: of those that are not heard of any more only the newest of each kind."""
+        return {
+            "ready": self.is_ready,
+            "missing": self.missing,
+            "remarks": self.remarks,
+            "processes": [
+                {
+                    "component": one.component,
+                    "instance": one.instance,
+                    "at": one.at.isoformat(),
+                    "seconds": round(one.seconds, 1),
+                    "expected_seconds": one.expected_seconds,
+                    "is_late": one.is_late,
+                }
+                for one in self.shown()
+            ],
+        }
+
+    def shown(self) -> list[Beat]:
+        """The living, and of components without any the one that was heard of last."""
+        living = [one for one in self.beats if not one.is_late]
+        seen = {one.component for one in living}
+        for one in self.beats:
+            if one.component not in seen:
+                seen.add(one.component)
+                living.append(one)
+        return living
+
+
+def loop_component(name: str) -> str:
+    """What a user's loop is called among heartbeats; no component of stoker's own has a space in its name."""
+    return f"loop {name}"
+
+
+def wanted(config: Config) -> Wanted:
+    """What this configuration wants to be covered, by whichever host."""
+    programs = frozenset(name for name, mode in config.modes.items() if mode.command)
+    return Wanted(list(config.modes), programs, list(config.schedules), list(config.loops))
+
+
+def look(database: Database, config: Config, *, briefly: bool = False) -> Readiness:
+    """Look and judge; ``briefly`` leaves out what a handler's error said, for those who are not known."""
+    beats = database.rows(Beat, "list_heartbeats")
+    broken = [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
+    if briefly:
+        broken = [Broken(one.mode, one.fire, (one.exit_status or "").partition(":")[0]) for one in broken]
+    remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
+    remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
+    return Readiness(judge(beats, broken, wanted(config)), remarks, beats)
+
+
+def judge(beats: Sequence[Beat], broken: Sequence[Broken], want: Wanted) -> list[str]:
+    """What is missing, in words."""
+    missing = []
+    starters = [one for one in beats if one.component in _STARTERS]
+    living = [one for one in starters if not one.is_late]
+    if not living:
+        missing.append(f"no stoker run or cron beat {_since(starters)}: nothing starts fires")
+    elif want.schedules and not any(one.component in _BY_SCHEDULE for one in living):
+        clocks = [one for one in starters if one.component in _BY_SCHEDULE]
+        names = ", ".join(want.schedules)
+        missing.append(f"schedules {names}: no stoker run, and no stoker fire --due from cron, {_since(clocks)}")
+    covered = {mode for one in living for mode in one.modes or ()}
+    if living:
+        missing += [
+            f"mode {mode}: nobody living starts it; [worker] modes, and the modes of schedules, leave it out"
+            for mode in want.modes
+            if mode not in covered
+        ]
+    missing += [_unusable(one, want) for one in broken]
+    for name in want.loops:
+        own = [one for one in beats if one.component == loop_component(name)]
+        if not any(not one.is_late for one in own):
+            missing.append(f"loop {name}: no stoker run has kept it {_since(own)}")
+    return missing
+
+
+def _unusable(one: Broken, want: Wanted) -> str:
+    what = "its program could not be started" if one.mode in want.programs else "its handler could not be imported"
+    return f"mode {one.mode}: {what} in fire {one.fire}" + (f": {one.exit_status}" if one.exit_status else "")
+
+
+def _since(beats: Iterable[Beat]) -> str:
+    """Since when nobody was heard of; beats come the newest first."""
+    last = next(iter(beats), None)
+    return f"since {last.at:%Y-%m-%d %H:%M:%S} ({last.instance})" if last else "so far"

@@ -1,0 +1,11 @@
+-- What those who start fires can run, and schedules that people hold.
+
+alter table stoker.heartbeats add column modes text[];
+comment on column stoker.heartbeats.modes is 'the modes whose fires this one starts; null: it starts none';
+
+alter table stoker.schedules add column paused_by text;
+alter table stoker.schedules add column paused_at timestamptz;
+alter table stoker.schedules add column pause_reason text;
+alter table stoker.schedules add constraint paused_with_a_reason
+    check ((paused_by is null) = (paused_at is null) and (paused_by is null) = (pause_reason is null)) not valid;
+comment on column stoker.schedules.paused_by is 'who holds it: its due slots are skipped; null: nobody';
