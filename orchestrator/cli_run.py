@@ -45,7 +45,10 @@ def run(context: typer.Context) -> None:
     sweeping, pulse = another(), Pulse()
     modes = modes_of_schedules(session.config)
     clock = Clock(another(), schedules, str(session.config.path), modes, pulse) if schedules else None
-    loops: list[Standing] = [Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping)), *loops_of(session.config, os.environ)]
+    loops: list[Standing] = [
+        Loop("sweep", SWEEP_SECONDS, lambda: _swept(session, sweeping)),
+        *loops_of(session.config, os.environ),
+    ]
     runtime = Runtime(another(), loops, clock, _probes(session, pulse), pulse)
     try:
         anyio.run(runtime.run)

@@ -226,11 +226,11 @@ def test_when_what_stands_is_told_to_stop_or_killed_its_loops_end_too(project: P
 def test_a_loop_gets_no_more_of_the_environment_than_it_lists_and_its_secrets_are_masked(project: Project) -> None:
     """No database credentials; what it says and why it failed is told without the values it lists."""
     write(project, loop("environment"), loop("broken", 'env = ["API_TOKEN"]'))
-    standing = project.start("run", API_TOKEN="hunter2-sesame", OTHER="x", DATABASE_URL="postgresql://u:secret@h/d")
+    standing = project.start("run", API_TOKEN="hunter2-sesame", OTHER="x", STOKER_DATABASE_URL=project.url)
     wait_until((project.folder / "environment").exists, 30, "the environment")
     seen = json.loads((project.folder / "environment").read_text())
     assert seen["STOKER_LOOP"] == "environment"
-    assert {"API_TOKEN", "OTHER", "DATABASE_URL"} & set(seen) == set()
+    assert {"API_TOKEN", "OTHER", "STOKER_DATABASE_URL"} & set(seen) == set()
     wait_until(lambda: told(project, "loop failed"), 30, "the failure")
     assert told(project, "loop failed", reason="ValueError: no such [env.API_TOKEN]")
     assert "hunter2" not in (project.folder / "stderr").read_text()
