@@ -83,6 +83,9 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     due = take(tx, schedule) if schedule is not None else None
     if schedule is not None and due is None and not tx.run("find_admission", key=request.key):
         return Admission(0, None, idle="no slot is due, or another trigger has taken it")
+    if due is not None and schedule is not None and due.held:
+        decide(tx, due, schedule, fire=0, refusal=due.held)
+        return Admission(0, due.held, due.at)
     tx.run("lock_lane", lane=request.lane)
     (standing,) = tx.rows(Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key)
     if standing.taken is not None:

@@ -61,6 +61,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
     from stoker.hygiene.outbox import undelivered, undelivered_words
+    from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
     session: Session = context.obj
@@ -83,6 +84,7 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
     gate, watchdog = why_closed(session), database.run("watchdog_age")
+    held = paused_schedules(database)
     names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
     queue = [
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
@@ -94,11 +96,13 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         watched = watchdog[0][0] if watchdog else None
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
-        gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages}
+        gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
         say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
         say(f"the gate is closed: {gate}")
+    for name, words in held.items():
+        say(f"schedule {name} is {words}")
     rows = [
         (*list(one.values())[:-1], one["paused"] or ("" if one["mode"] in session.config.modes else "not configured here"))
         for one in queue

@@ -125,8 +125,11 @@ def deliver(session: Session, ended: "Ended") -> bool:
 
 def _fired(session: Session, options: Options, schedule: "ScheduleSettings | None") -> "Ended":
     """The launcher comes first, if it may be needed: its template imports beside us."""
-    if schedule is not None and (idle := _nothing_due(session, schedule)):
-        return idle
+    if schedule is not None:
+        if options.due and schedule is next(iter(session.config.schedules.values())):
+            _beat(session, options)
+        if idle := _nothing_due(session, schedule):
+            return idle
     if schedule is not None and schedule.jitter_seconds:
         time.sleep(random.uniform(0.0, schedule.jitter_seconds))  # noqa: S311 - jitter is no secret
 
@@ -134,16 +137,21 @@ def _fired(session: Session, options: Options, schedule: "ScheduleSettings | Non
 
     with closing(LocalLauncher(os.environ)) as launcher:
         from stoker.orchestrator.fire import Asked, Fire
-        from stoker.orchestrator.tell import beat_of_cron
 
-        if schedule is None or (options.due and schedule is next(iter(session.config.schedules.values()))):
-            beat_of_cron(session.database, session.config, due=options.due, lane=options.lane, only=options.modes)
         if schedule is None:
+            _beat(session, options)
             asked = Asked(options.lane, options.reason, known(session, options.modes))
             return Fire(session.database, session.config, os.environ, asked, launcher).run()
         reason = options.reason or f"schedule {schedule.name}"
         asked = Asked(schedule.lane, reason, frozenset(schedule.modes), schedule=schedule)
         return Fire(session.database, session.config.under(schedule), os.environ, asked, launcher).run()
+
+
+def _beat(session: Session, options: Options) -> None:
+    """Say that cron came."""
+    from stoker.orchestrator.tell import beat_of_cron
+
+    beat_of_cron(session.database, session.config, due=options.due, lane=options.lane, only=options.modes)
 
 
 def _nothing_due(session: Session, schedule: "ScheduleSettings") -> "Ended | None":

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.orchestrator.config import Config
+from stoker.orchestrator.slots import paused
 from stoker.orchestrator.tell import CLOCK, DUE, FIRE
 from stoker.sql.database import Database
 
@@ -111,6 +112,7 @@ def look(database: Database, config: Config, *, briefly: bool = False) -> Readin
         broken = [Broken(one.mode, one.fire, (one.exit_status or "").partition(":")[0]) for one in broken]
     remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
     remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
+    remarks += [f"schedule {name} is {words}" for name, words in paused(database).items()]
     return Readiness(judge(beats, broken, wanted(config)), remarks, beats)
 
 

@@ -6,7 +6,7 @@ the last slot that was decided. So of several who come at once one decides, and 
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any
@@ -26,7 +26,7 @@ class Due:
     """A slot that is to be decided now, and the missed ones before it, as their first and last due times.
 
     With a ``reason`` it is not to be decided, but is the last of those missed. ``seen_at`` is when this was found, by the
-    database's clock; ``is_last``: nothing is due after it.
+    database's clock; ``is_last``: nothing is due after it. ``held``: who has paused the schedule, and why.
     """
 
     schedule: str
@@ -35,6 +35,7 @@ class Due:
     is_last: bool
     missed: tuple[datetime, datetime] | None = None
     reason: str = ""
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Registered:
     since: datetime
     now: datetime
     decided_until: datetime | None
+    paused_by: str | None = None
+    pause_reason: str | None = None
 
     def pending(self) -> Iterator[datetime]:
         """The due times that nothing was decided of, the newest first."""
@@ -75,6 +78,12 @@ def may_be_due(database: Database, schedule: ScheduleSettings) -> bool:
     return seen.rule != rule_of(schedule) or next(seen.pending(), None) is not None
 
 
+def paused(database: Database) -> dict[str, str]:
+    """The schedules that people hold: who, since when, and why, in words."""
+    rows = database.run("list_paused_schedules")
+    return {name: f"paused by {by} since {since:%Y-%m-%d %H:%M}: {reason}" for name, by, since, reason in rows}
+
+
 def take(tx: Transaction, schedule: ScheduleSettings) -> Due | None:
     """The slot to be decided now, if any, its schedule locked. It is due by the rule that held till now.
 
@@ -89,6 +98,8 @@ def take(tx: Transaction, schedule: ScheduleSettings) -> Due | None:
         due = None
     if due is None:
         _edit(tx, schedule, seen.now)
+    elif seen.paused_by is not None:
+        due = replace(due, held=f"paused by {seen.paused_by}: {seen.pause_reason}")
     return due
 
 

@@ -103,13 +103,14 @@ def told(project: Project, event: str, **facts: object) -> list[dict[str, object
     return [one for one in lines if one["event"] == event and facts.items() <= one.items()]
 
 
-def of_loops(name: str) -> list[int]:
-    """Every living process that carries the tag of this loop."""
+def of_loops(project: Project, name: str) -> list[int]:
+    """Every living process of the project's folder that carries the tag of this loop."""
     mark, found = f"STOKER_LOOP={name}".encode(), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if mark in (entry / "environ").read_bytes().split(b"\0") and is_alive(int(entry.name)):
+                here = (entry / "cwd").readlink() == project.folder
+                if here and mark in (entry / "environ").read_bytes().split(b"\0") and is_alive(int(entry.name)):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -153,7 +154,7 @@ def test_a_core_loop_that_fails_ends_the_runtime_with_its_own_exit_code(project:
     assert standing.wait(timeout=30) == 70
     assert "loop broken failed: LoopError" in (project.folder / "stderr").read_text()
     assert told(project, "loop failed", reason="ValueError: no such thing", core=True)
-    assert of_loops("stuck") == []
+    assert of_loops(project, "stuck") == []
 
 
 def test_a_sidecar_that_fails_is_logged_and_tried_again_later_and_its_neighbours_never_notice(project: Project) -> None:
@@ -220,17 +221,17 @@ def test_when_what_stands_is_told_to_stop_or_killed_its_loops_end_too(project: P
         standing.send_signal(number)
         assert standing.wait(timeout=10) == status
         wait_until(ended(pids(project, "stuck"), pids(project, "detached")), 15, "the end of all")
-        wait_until(lambda: of_loops("stuck") == [], 15, "nobody with its tag")
+        wait_until(lambda: of_loops(project, "stuck") == [], 15, "nobody with its tag")
 
 
 def test_a_loop_gets_no_more_of_the_environment_than_it_lists_and_its_secrets_are_masked(project: Project) -> None:
     """No database credentials; what it says and why it failed is told without the values it lists."""
     write(project, loop("environment"), loop("broken", 'env = ["API_TOKEN"]'))
-    standing = project.start("run", API_TOKEN="hunter2-sesame", OTHER="x", DATABASE_URL="postgresql://u:secret@h/d")
+    standing = project.start("run", API_TOKEN="hunter2-sesame", OTHER="x", STOKER_DATABASE_URL=project.url)
     wait_until((project.folder / "environment").exists, 30, "the environment")
     seen = json.loads((project.folder / "environment").read_text())
     assert seen["STOKER_LOOP"] == "environment"
-    assert {"API_TOKEN", "OTHER", "DATABASE_URL"} & set(seen) == set()
+    assert {"API_TOKEN", "OTHER", "STOKER_DATABASE_URL"} & set(seen) == set()
     wait_until(lambda: told(project, "loop failed"), 30, "the failure")
     assert told(project, "loop failed", reason="ValueError: no such [env.API_TOKEN]")
     assert "hunter2" not in (project.folder / "stderr").read_text()

@@ -6,6 +6,7 @@ import time
 from itertools import pairwise
 
 from tests.end_to_end.project import Project
+from tests.postgres import Cluster
 from tests.waiting import wait_until
 
 CONFIG = """
@@ -152,4 +153,66 @@ def test_what_stands_sweeps_fires_beats_and_ends_when_it_is_told(project: Projec
     wait_until(lambda: project.query("select count(*) from stoker.heartbeats where component = 'sweep'") == [(1,)], 10, "beat")
     standing.terminate()
     assert standing.wait(timeout=20) == 0
+    assert project.tagged() == []
+
+
+def test_a_paused_schedule_skips_what_is_due_and_says_why_until_it_is_resumed(project: Project) -> None:
+    """Everything that shows a schedule shows it; nothing is caught up afterwards; people's moves are events."""
+    project.write(CONFIG)
+    assert project.run("slots", "pause", "often", "--reason", "the supplier is closed", "--by", "ann").returncode == 0
+    assert "paused already" in project.run("slots", "pause", "often", "--reason", "again").stdout
+    time.sleep(1.1)
+    done = project.run("fire", "--due", "--exit-code")
+    assert (done.returncode, done.stdout) == (11, "slot skipped: paused by ann: the supplier is closed\n")
+    rows = project.query("select distinct state, reason from stoker.slots where state = 'skipped'")
+    assert rows == [("skipped", "paused by ann: the supplier is closed")]
+    assert project.query("select count(*) from stoker.fires") == [(0,)]
+    assert {row["reason"][:13] for row in project.json("slots", "--next", "1")[:1]} == {"paused by ann"}
+    assert project.json("status")["paused_schedules"].keys() == {"often"}
+    assert "schedule often is paused by ann since " in project.run("status").stdout
+    assert any("schedule often is paused" in text for text in project.json("ready")["remarks"])
+    assert "is not paused any more" in project.run("slots", "resume", "often", "--by", "bob").stdout
+    assert "often is not paused; paused are: none" in project.run("slots", "resume", "often").stdout
+    time.sleep(1.1)
+    assert project.run("fire", "--due", "--exit-code").returncode == 0
+    assert states(project)[-1] == "ran"
+    events = project.query("select actor, action, detail->>'schedule' from stoker.events order by event")
+    assert events == [("ann", "pause schedule", "often"), ("bob", "resume schedule", "often")]
+
+
+def test_only_a_schedule_that_is_configured_can_be_paused_and_only_with_a_reason(project: Project) -> None:
+    """A misspelt name pauses nothing."""
+    project.write(CONFIG)
+    wrong = project.run("slots", "pause", "oftn", "--reason", "x")
+    assert (wrong.returncode, "no schedule 'oftn'; configured: often" in wrong.stderr) == (2, True)
+    assert project.run("slots", "pause", "often", "--reason", " ").returncode == 2
+    assert project.run("slots", "pause", "often").returncode == 2
+
+
+def test_what_stands_outlives_a_database_that_is_stopped_and_started(project: Project, cluster: Cluster) -> None:
+    """R43: the next slot fires unaided, every due time is accounted for, and the daily cap pays for no fire that never was."""
+    project.write(CONFIG.replace('fires_per_day = "none"', "fires_per_day = 1000"))
+    standing = project.start("run")
+    wait_until(lambda: states(project).count("ran") >= 2, 30, "slots")
+    cluster.stop()
+    try:
+        wait_until(lambda: "database unreachable" in (project.folder / "stderr").read_text(), 60, "the loss to be noticed")
+        assert standing.poll() is None
+    finally:
+        cluster.start()
+    before = states(project).count("ran")
+    wait_until(lambda: states(project).count("ran") >= before + 3, 60, "the next slots")
+    assert standing.poll() is None
+    project.enqueue("quick", 1)
+    wait_until(lambda: len(project.ledger()) == 1, 30, "a task")
+    standing.terminate()
+    assert standing.wait(timeout=30) == 0
+    rows = project.query("select due_at, last_due_at, state, reason, fire from stoker.slots order by due_at")
+    assert all((later[0] - earlier[1]).total_seconds() == 1 for earlier, later in pairwise(rows))
+    missed = [row for row in rows if row[2] == "missed"]
+    assert {row[3] for row in missed} == {"a later one was made good"}
+    assert sum((row[1] - row[0]).total_seconds() + 1 for row in missed) >= 2
+    fires = project.query("select fire, state from stoker.fires order by fire")
+    assert {state for _, state in fires} == {"closed"}
+    assert [fire for fire, _ in fires] == [row[4] for row in rows if row[2] == "ran"]
     assert project.tagged() == []

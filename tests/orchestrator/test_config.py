@@ -18,7 +18,7 @@ import pytest
 from stoker.orchestrator.config import Config, ConfigError, effective, load
 from stoker.orchestrator.config_masking import masked_url
 from stoker.orchestrator.notify_settings import KINDS, NotifySettings
-from stoker.orchestrator.settings import SECTIONS, ScheduleSettings
+from stoker.orchestrator.settings import SECTIONS, LoopSettings, ScheduleSettings
 from stoker.worker.settings import ModeSettings
 
 REFERENCE = Path(__file__).parents[2] / "config.toml"
@@ -116,6 +116,13 @@ def test_the_example_of_a_channel_shows_every_key_with_its_default_and_no_other(
     example = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))["notify"]["example"]
     assert example == {**NotifySettings().as_written(), "kind": "webhook"}
     assert all(f"# ## {kind}: " in block for kind in KINDS)
+
+
+def test_the_example_of_a_loop_shows_every_key_with_its_default_and_no_other() -> None:
+    text = REFERENCE.read_text("utf-8")
+    block = text[text.index("# [[loops]]") : text.index("# A mode is a kind of work")]
+    (example,) = tomllib.loads(re.sub(r"^# ?", "", block, flags=re.MULTILINE))["loops"]
+    assert example == LoopSettings.of({"name": example["name"], "handler": example["handler"]}).as_written()
 
 
 def test_the_reference_is_a_configuration_that_equals_the_defaults(write: Write) -> None:
@@ -580,3 +587,36 @@ def test_no_misspelling_of_this_test_is_a_key() -> None:
     assert not [key for section, key in ALL_KEYS if misspelt(key) in model_keys(section)]
     assert all(get_close_matches(misspelt(key), [key]) for _, key in ALL_KEYS)
     assert Config.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("loop", "wrong"),
+    [
+        ('name = "a"', "needs exactly one of handler"),
+        ('name = "a"\nhandler = "jobs:run"\ncommand = ["x"]', "has both"),
+        ('name = "a"\nhandler = "jobs"', "package.module:function"),
+        ('handler = "jobs:run"', "give each loop a name of its own"),
+        ('name = "A b"\nhandler = "jobs:run"', "use 1 to 63 characters"),
+        ('name = "a"\nhandler = "jobs:run"\ntier = "main"', "tier"),
+        ('name = "a"\nhandler = "jobs:run"\njitter = 2', "jitter"),
+        ('name = "a"\nhandler = "jobs:run"\nintervall = "1m"', "did you mean interval?"),
+        ('name = "a"\nhandler = "jobs:run"\n[[loops]]\nname = "a"\nhandler = "jobs:run"', "there is another loop 'a'"),
+    ],
+)
+def test_a_loop_that_is_wrong_stops_the_start(write: Write, loop: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(wrong)):
+        load(write(f"[[loops]]\n{loop}"), {}, {})
+
+
+def test_loops_come_by_name_and_are_shown_as_they_were_written(write: Write) -> None:
+    config = load(write('[[loops]]\nname = "a"\ncommand = ["x", "y"]\ninterval = "90s"\ntier = "core"'), {}, {})
+    assert (config.loops["a"].interval_seconds, config.loops["a"].command) == (90.0, ("x", "y"))
+    (shown,) = effective(config)["loops"]
+    assert (shown["interval"], shown["tier"], shown["time_limit"]) == ("1m30s", "core", "5m")
+
+
+@pytest.mark.parametrize("address", ["8080", "127.0.0.1", ":80", "127.0.0.1:http", "127.0.0.1:65536"])
+def test_an_address_for_probes_has_a_host_and_a_port(write: Write, address: str) -> None:
+    with pytest.raises(ConfigError, match="host:port"):
+        load(write(f'[runtime]\nhttp = "{address}"'), {}, {})
+    assert load(write('[runtime]\nhttp = "[::1]:8080"'), {}, {}).runtime.http == "[::1]:8080"
