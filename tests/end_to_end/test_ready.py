@@ -154,6 +154,9 @@ def test_probes_answer_while_all_goes_on_and_say_when_a_loop_stands_still(projec
     wait_until(lambda: get(port, "/healthz")[1]["loops"] == ["schedule", "sweep"], 20, "the loops")
     assert get(port, "/healthz") == (200, {"healthy": True, "loops": ["schedule", "sweep"], "late": {}})
     wait_until(lambda: get(port, "/readyz?verbose")[0] == 200, 20, "ready")
+    project.run("gate", "close", "--reason", "hunter2", "--by", "ann")
+    wait_until(lambda: get(port, "/readyz")[1]["remarks"] == ["the gate is closed"], 10, "the remark")
+    assert ready(project)["remarks"] == ["the gate is closed by ann: hunter2"]
     assert get(port, "/metrics")[0] == 404
     assert said(port, b"POST /readyz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").startswith(b"HTTP/1.1 405 ")
     assert said(port, b"GET /readyz\r\n\r\n").startswith(b"HTTP/1.1 400 ")
