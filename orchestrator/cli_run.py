@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -90,8 +89,7 @@ def _probes(session: Session, pulse: "Pulse") -> "Callable[[], Coroutine[Any, An
 
     if not session.config.runtime.http:
         return None
-    target = replace(session.database.target, connect_timeout=2.0, statement_timeout=2.0)
-    asking = Database(target, patience_seconds=1.0)
+    asking = Database(session.database.target, patience_seconds=1.0)
     return Probes(session.config.runtime.http, pulse, lambda: look(asking, session.config, briefly=True)).serve
 
 

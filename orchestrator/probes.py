@@ -25,6 +25,7 @@ _REQUEST_SECONDS = 5.0
 _AT_A_TIME = 16
 _AGAIN_SECONDS = 5.0
 _FRESH_SECONDS = 1.0
+_PATIENCE_SECONDS = 4.0
 _WORDS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 Answer = tuple[int, dict[str, Any]]
@@ -38,7 +39,7 @@ class Probes:
     pulse: Pulse
     look: Callable[[], Readiness]
     _turns: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_A_TIME))
-    _asking: anyio.Lock = field(default_factory=anyio.Lock)
+    _asking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     _last: Answer = (503, {})
     _asked_at: float = -math.inf
 
@@ -90,12 +91,14 @@ class Probes:
         return (503 if late else 200), {"healthy": not late, "loops": self.pulse.names, "late": late}
 
     async def _readiness(self) -> Answer:
-        """The database is asked once a second at the most, whoever asks here."""
-        async with self._asking:
-            if anyio.current_time() - self._asked_at > _FRESH_SECONDS:
-                self._last = await run_sync(self._look)
-                self._asked_at = anyio.current_time()
+        """The database is asked once a second at the most, by one at a time, and not waited for for long."""
+        if anyio.current_time() - self._asked_at < _FRESH_SECONDS:
             return self._last
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            self._last = await run_sync(self._look, abandon_on_cancel=True, limiter=self._asking)
+            self._asked_at = anyio.current_time()
+            return self._last
+        return 503, _unready("the database does not answer")
 
     def _look(self) -> Answer:
         try:

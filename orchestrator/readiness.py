@@ -5,7 +5,7 @@ each mode said whether it could run its handler.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -105,14 +105,15 @@ def wanted(config: Config) -> Wanted:
 
 
 def look(database: Database, config: Config, *, briefly: bool = False) -> Readiness:
-    """Look and judge; ``briefly`` leaves out what a handler's error said, for those who are not known."""
+    """Look and judge; ``briefly`` leaves out what people and errors said, for those who are not known."""
     beats = database.rows(Beat, "list_heartbeats")
     broken = [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
-    if briefly:
-        broken = [Broken(one.mode, one.fire, (one.exit_status or "").partition(":")[0]) for one in broken]
     remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
     remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
     remarks += [f"schedule {name} is {words}" for name, words in paused(database).items()]
+    if briefly:
+        broken = [replace(one, exit_status=(one.exit_status or "").partition(":")[0]) for one in broken]
+        remarks = [text.partition(" by ")[0] for text in remarks]
     return Readiness(judge(beats, broken, wanted(config)), remarks, beats)
 
 

@@ -1,11 +1,14 @@
 """Whether what is configured would be done: asked from the command line, and over HTTP."""
 
 import json
+import os
 import re
+import signal
 import socket
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -38,10 +41,11 @@ def port_of(project: Project) -> int:
     """Where the standing process answers, by its own word."""
 
     def found() -> list[str]:
-        return re.findall(r'"address": ?"127.0.0.1:(\d+)"', (project.folder / "stderr").read_text())
+        lines = (project.folder / "stderr").read_text().splitlines()
+        return [json.loads(line)["address"] for line in lines if '"event": "probes"' in line]
 
     wait_until(found, 30, "the probes to be answered")
-    return int(found()[-1])
+    return int(found()[-1].rpartition(":")[2])
 
 
 def get(port: int, path: str) -> tuple[int, dict[str, Any]]:
@@ -150,6 +154,9 @@ def test_probes_answer_while_all_goes_on_and_say_when_a_loop_stands_still(projec
     wait_until(lambda: get(port, "/healthz")[1]["loops"] == ["schedule", "sweep"], 20, "the loops")
     assert get(port, "/healthz") == (200, {"healthy": True, "loops": ["schedule", "sweep"], "late": {}})
     wait_until(lambda: get(port, "/readyz?verbose")[0] == 200, 20, "ready")
+    project.run("gate", "close", "--reason", "hunter2", "--by", "ann")
+    wait_until(lambda: get(port, "/readyz")[1]["remarks"] == ["the gate is closed"], 10, "the remark")
+    assert ready(project)["remarks"] == ["the gate is closed by ann: hunter2"]
     assert get(port, "/metrics")[0] == 404
     assert said(port, b"POST /readyz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").startswith(b"HTTP/1.1 405 ")
     assert said(port, b"GET /readyz\r\n\r\n").startswith(b"HTTP/1.1 400 ")
@@ -192,3 +199,50 @@ def test_a_database_that_does_not_answer_is_no_ill_health_and_no_readiness(proje
     finally:
         cluster.start()
     wait_until(lambda: get(port, "/readyz")[0] == 200, 60, "ready again")
+
+
+def test_a_server_that_hangs_is_answered_for_in_time(project: Project, cluster: Any) -> None:
+    """Whoever asks gets 503 after four seconds, again and again, and health is another question."""
+    project.write(CONFIG + SCHEDULE + HTTP)
+    project.start("run")
+    port = port_of(project)
+    wait_until(lambda: get(port, "/readyz")[0] == 200, 20, "ready")
+    servers = processes_of(cluster)
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: get(port, "/readyz")[0] == 503, 10, "unready")
+        for _ in range(2):
+            started = time.monotonic()
+            assert get(port, "/readyz")[1]["missing"] == ["the database does not answer"]
+            assert time.monotonic() - started < 5
+        assert get(port, "/healthz")[0] == 200
+    finally:
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: get(port, "/readyz")[0] == 200, 60, "ready again")
+
+
+def test_an_address_that_is_taken_keeps_nobody_from_work_and_is_taken_when_it_is_free(project: Project) -> None:
+    """A process that is replaced may still hold it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        project.write(CONFIG + SCHEDULE + f'[runtime]\nhttp = "127.0.0.1:{port}"\n')
+        project.start("run")
+        wait_until(lambda: "probes are not answered" in (project.folder / "stderr").read_text(), 30, "the word")
+        wait_until(lambda: project.query("select count(*) from stoker.slots where state = 'ran'")[0][0] > 0, 30, "a fire")
+    assert port_of(project) == port
+    assert get(port, "/healthz")[0] == 200
+
+
+def processes_of(cluster: Any) -> list[int]:
+    """The server's first process and its children."""
+    found = [cluster.pid]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == cluster.pid:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

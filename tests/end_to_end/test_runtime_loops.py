@@ -294,3 +294,13 @@ def test_a_loop_that_nobody_keeps_is_what_makes_a_project_unready(project: Proje
     os.kill(standing.pid, signal.SIGTERM)
     assert standing.wait(timeout=20) == 0
     assert project.run("ready").returncode == 1
+
+
+def test_a_fire_for_one_thing_alone_does_no_loop(project: Project) -> None:
+    """One task by hand, or somebody's cron job, is not the project's fire."""
+    write(project, loop("digest", "at_fire = true"))
+    (task,) = project.enqueue("quick", 1)
+    assert project.run("tasks", "run", str(task), "--inline").returncode == 0
+    assert project.run("wrap", "job", "--", "true").returncode == 0
+    assert project.query("select count(*) from stoker.fires where state = 'closed'") == [(2,)]
+    assert pids(project, "digest") == []
