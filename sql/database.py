@@ -53,7 +53,10 @@ def connect(target: Target, application: str = "stoker", *, by_index: bool = Fal
             tcp_user_timeout=int(target.statement_timeout * 1000),
             keepalives_idle=30,
             options=target.options(by_index=by_index),
+            client_encoding="utf8",
         )
+        if not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
+            connection.execute("set datestyle = 'ISO, MDY'")  # PGDATESTYLE goes before the options
     except psycopg.Error as error:
         words = _words(error)
         raise DatabaseUnreachableError(_NOT_A_URL if _MISREAD.search(words) else words) from None

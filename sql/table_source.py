@@ -96,7 +96,15 @@ class TableSource:
         with _readable(self._mapping), self._connection.cursor(name="stoker_import") as cursor:
             cursor.itersize = _AT_A_TIME
             cursor.execute(_statement(self._mapping, limit))
+            previous = None
             for row in cursor:
+                if row[0] is None:
+                    raise ImportRefusedError(
+                        f"a row of {_name(self._mapping)} has no {self._mapping.id}, by which it is known again"
+                    )
+                if row[0] == previous:
+                    raise refused(self._mapping, row[0], f"another row has the same {self._mapping.id}; id must be unique")
+                previous = row[0]
                 yield row[0], self._task(*row)
 
     def _task(
@@ -107,6 +115,8 @@ class TableSource:
             value = None if payload is None else decode(payload)
         except PayloadError as error:
             raise refused(mapping, row_id, str(error)) from None
+        if tags is not None and not isinstance(tags, str | list):
+            raise refused(mapping, row_id, f"{mapping.tags_column} is neither text nor an array of texts")
         return NewTask(
             mode,
             value,
@@ -120,9 +130,13 @@ class TableSource:
         )
 
 
+def _name(mapping: TableMapping) -> str:
+    return f"{mapping.schema}.{mapping.table}"
+
+
 def refused(mapping: TableMapping, row_id: str, reason: str) -> ImportRefusedError:
     """The refusal of one row."""
-    return ImportRefusedError(f"row {row_id[:100]!r} of {mapping.schema}.{mapping.table}: {reason}")
+    return ImportRefusedError(f"row {row_id[:100]!r} of {_name(mapping)}: {reason}")
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class Listener:
             return isinstance(said, dict) and self._is_wish(said)
         try:
             self.result = encode(decode(line.decode(), "result")["result"], self._result_limit, "result")
+            self.complaint = None
         except (PayloadError, UnicodeDecodeError) as error:
             kind = "result too large" if "above the limit" in str(error) else "result not JSON"
             self.complaint = kind, str(error)

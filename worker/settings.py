@@ -21,6 +21,7 @@ from stoker.sql.settings import (
 )
 from stoker.sql.units import format_duration
 from stoker.worker.slate import MOST_AT_A_TIME
+from stoker.worker.task import ANSWER
 
 MODE_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _HANDLER = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -66,6 +67,8 @@ def _names_classes(names: tuple[str, ...]) -> tuple[str, ...]:
 def _names_steps(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(0 < len(name) <= LONGEST_STEP and "\0" not in name for name in names) or len(set(names)) < len(names):
         raise ValueError(f"must list different names of 1 to {LONGEST_STEP} characters, in the order they are done")
+    if ANSWER in names:
+        raise ValueError(f"must not list {ANSWER!r}: that is what a person answers (task.answer)")
     return names
 
 

@@ -14,11 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from stoker.sql.payload import PayloadError, encode, is_text
-from stoker.worker.task import Task
+from stoker.worker.task import ANSWER, Task
 
 STEP_LIMIT = 64 << 10
 LONGEST_NAME = LONGEST_TEXT = 200
-ANSWER = "answer"
 """The step that a person finishes, by answering what a held task asks."""
 _LEAST_PAUSE_SECONDS = 0.05
 _CHUNK = 1 << 16

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Done", "Fail", "FollowUp", "Hold", "Outcome", "Retry", "Snooze", "Task", "delivery_id_of"]
 
+ANSWER = "answer"
+"""The step that holds what a person answered."""
+
 Result = TypeVar("Result")
 Payload = TypeVar("Payload")
 
@@ -72,14 +75,14 @@ class Task(Generic[Payload]):
     @property
     def steps_done(self) -> tuple[str, ...]:
         """The names of the steps that are finished, in this attempt or an earlier one."""
-        from stoker.worker.steps import ANSWER, finished
+        from stoker.worker.steps import finished
 
         return tuple(name for name in finished(self) if name != ANSWER)
 
     @property
     def answer(self) -> str | None:
         """What a person answered to its ``Hold(question)``; None while nobody has."""
-        from stoker.worker.steps import ANSWER, finished
+        from stoker.worker.steps import finished
 
         found: str | None = finished(self).get(ANSWER)
         return found

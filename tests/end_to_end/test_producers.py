@@ -227,7 +227,7 @@ def test_the_configuration_is_remembered_for_producers_in_sql(shop: Project) -> 
 TABLE = """
 create table public."Old Jobs" (
     "Id" bigint primary key, kind text, state text, args jsonb, "text" text, prio int, run_at timestamptz, local_at timestamp,
-    tries int, labels text[])
+    tries int, labels text[], empty text)
 """
 MAPPING = """
 table = "Old Jobs"
@@ -314,6 +314,9 @@ def test_a_payload_may_be_made_of_columns_and_a_time_without_offset_be_read_in_a
         (MAPPING.replace("kind", "state"), "row '1' of public.Old Jobs: unknown mode 'waiting'"),
         (MAPPING.replace("run_at", "local_at"), "row '1' of public.Old Jobs: available_at has no offset"),
         (MAPPING.replace("state = 'waiting'", 'true); delete from public.\\"Old Jobs\\"; select (true'), "cannot be read as"),
+        (MAPPING.replace('"Id"', '"state"'), "row 'waiting' of public.Old Jobs: another row has the same state"),
+        (MAPPING.replace('"Id"', '"empty"'), "a row of public.Old Jobs has no empty"),
+        (MAPPING.replace("labels", "tries"), "row '1' of public.Old Jobs: tries is neither text nor an array of texts"),
         (MAPPING + 'url_file = "absent"', "url_file absent cannot be read"),
         ("table =", "is not TOML"),
     ],
@@ -325,3 +328,16 @@ def test_a_wrong_mapping_is_refused_in_words(shop: Project, mapping: str, words:
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert shop.query("""select count(*), (select count(*) from public."Old Jobs") from stoker.tasks""") == [(0, 2)]
+
+
+@pytest.mark.parametrize(
+    "variables", [{"PGDATESTYLE": "German"}, {"PGCLIENTENCODING": "LATIN1"}, {"PGCLIENTENCODING": "SQL_ASCII"}]
+)
+def test_the_environments_ways_of_writing_do_not_reach_the_database(shop: Project, variables: dict[str, str]) -> None:
+    """What libpq takes from the environment for people is not for a program."""
+    words = '{"name": "\u00fc\u20ac"}'
+    assert shop.run("enqueue", "quick", words, "--delay", "1h", **variables).returncode == 0
+    for command in (["tasks", "ls"], ["status"], ["fire"], ["tasks", "show", "1"]):
+        done = shop.run(*command, **variables)
+        assert (done.returncode, "b'" in done.stdout) == (0, False)
+    assert "\u00fc\u20ac" in done.stdout

@@ -53,6 +53,7 @@ def test_the_last_result_stands_and_other_lines_are_words() -> None:
     assert listener.result == '{"s":"new"}'
     assert listener.label("s") == "new"
     assert listener.text() == 'hello\n{"percent": 0.5}\n{"result": oops\n'
+    assert heard(b'{"result": NaN}\n{"result": 7}\n').complaint is None
 
 
 def test_a_program_asks_for_a_snooze_or_for_a_person() -> None:
