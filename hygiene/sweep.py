@@ -70,7 +70,7 @@ def sweep(
     if terms.reap_ghosts:
         swept.ghosts = _end_ghosts(database, installation)
     swept.expired = _until_none(database, "expire")
-    swept.cancelled = _until_none(database, "answer_requests")
+    swept.cancelled = _until_none(database, "answer_requests", ids=None)
     _move_lines(database)
     swept.promoted = _until_none(database, "promote_due")
     swept.partitions = add_partitions(database)
@@ -92,17 +92,20 @@ def _end_ghosts(database: Database, installation: str) -> list[str]:
     return [f"{one.name} (pid {one.pid})" for one in reap(ghosts, installation, grace_seconds=1.0)] if ghosts else []
 
 
-def _until_none(database: Database, statement: str) -> int:
+def _until_none(database: Database, statement: str, **parameters: Any) -> int:
     """Run a statement that moves so many at once until there are fewer; how many it moved."""
     total = 0
     while True:
-        ((moved,),) = database.run(statement, limit=_AT_ONCE)
+        ((moved,),) = database.run(statement, limit=_AT_ONCE, **parameters)
         total += int(moved)
         if moved < _AT_ONCE:
             return total
 
 
 def _move_lines(database: Database) -> None:
-    if fronts := [task for (task,) in database.run("stale_fronts", limit=_AT_ONCE)]:
-        database.run("move_lines", ids=fronts)
+    """Bring up who is next in every line whose front is over; lines that others hold at this moment wait for the next pass."""
+    while fronts := [task for (task,) in database.run("stale_fronts", limit=_AT_ONCE)]:
+        ((over,),) = database.run("move_lines", ids=fronts)
+        if over < len(fronts):
+            break
     database.run("open_lines")

@@ -108,7 +108,7 @@ def _load(
     connection: psycopg.Connection[Any], given: list[NewTask], door: Door, tell: Callable[[int], object] | None
 ) -> Enqueued:
     runs = _runs(given, door)
-    order = sorted(runs, key=lambda run: run.kind)
+    order = sorted(runs, key=lambda run: run.order)
     parts = _encoded((given[place] for run in order for place in run.places), door)
     keyed = any(task.key is not None for task in given)
     checked = [] if keyed else list(islice(parts, _PARTS_AHEAD))
@@ -119,8 +119,8 @@ def _load(
             run.ranges = ranges
         found = _drop_duplicates(connection, given, runs, door) if keyed else {}
         ids = chain.from_iterable(numbers(run.ranges) for run in order)
-        plain = all(run.is_plain for run in order)
-        heads = chain.from_iterable(repeat(run.head(plain=plain), len(run.places)) for run in order)
+        plain = not keyed and all(run.is_plain for run in order)
+        heads = chain.from_iterable(_heads(run, given, plain=plain, keyed=keyed) for run in order)
         with connection.cursor() as cursor, cursor.copy(load("copy_plain" if plain else "copy_tasks", door.schema)) as copy:
             for texts in chain(checked, parts):
                 copy.write(rows(texts, ids, heads))
@@ -150,10 +150,11 @@ def _drop_duplicates(
 
 
 def _place(connection: psycopg.Connection[Any], runs: list["_Run"], door: Door) -> None:
-    """Give the tasks their places one by one that stand in a line or wait for approval."""
+    """Give the tasks their places that stand in a line or wait for approval, one by one, line by line."""
     if not runs:
         return
     members = [(task_id, run.task) for run in runs for task_id in numbers(run.ranges)]
+    members.sort(key=lambda member: (member[1].mode, member[1].lane_key or "", member[0]))
     parameters = {
         "ids": [task_id for task_id, _ in members],
         "times": [task.available_at for _, task in members],
@@ -197,6 +198,11 @@ class _Run:
         return task.mode, task.version, task.priority, at, until
 
     @property
+    def order(self) -> tuple[Any, ...]:
+        """Where they come among the ids: those of one kind together, those in a line as they were given."""
+        return (1,) if self.stands_apart else (0, *self.kind)
+
+    @property
     def stands_apart(self) -> bool:
         """Whether its tasks are in no span, for they stand in a line or wait for approval."""
         return self.task.lane_key is not None or self.task.needs_approval
@@ -215,6 +221,14 @@ class _Run:
         tags = array(task.tags) if task.tags else None
         asking = "t" if task.needs_approval else None
         return columns(task.mode, task.version, task.priority, task.max_attempts, tags, until, asking, task.lane_key)
+
+
+def _heads(run: _Run, given: list[NewTask], *, plain: bool, keyed: bool) -> Iterator[str]:
+    """For each task its columns between the id and the payload; they differ by the key alone."""
+    head = run.head(plain=plain)
+    if keyed:
+        return (head + columns(given[place].key)[1:] for place in run.places)
+    return repeat(head if plain else head + columns(None)[1:], len(run.places))
 
 
 def _runs(given: list[NewTask], door: Door) -> list[_Run]:

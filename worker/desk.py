@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.sql.database import CommitUnknownError, Database, Parameters
+from stoker.sql.database import CommitUnknownError, Database, Parameters, StatementError
 from stoker.worker.book import Chunk, Claim
 from stoker.worker.notices import Subject
 from stoker.worker.orders import Orders
@@ -15,6 +15,7 @@ from stoker.worker.settlement import Settlement, following, statement
 
 _SLACK_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
+_DUPLICATE = "23505"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,12 @@ class Desk:
             self._is_in_doubt = False
             return self._answer((), self._reread(want) if want else None, want)
         statements = [statement(settlement, tally) for settlement in settlements]
+        if back := [task for settlement in settlements for task in settlement.going_back()]:
+            statements.append(("answer_requests", {"ids": back, "limit": len(back)}))
         if lined := [task for settlement in settlements if settlement.claim.lined for task in settlement.ended()]:
             statements.append(("move_lines", {"ids": lined}))
         if then := following(settlements):
-            statements.append(("enqueue_following", {"tasks": json.dumps(then)}))
+            statements.append(("enqueue_following", {"tasks": json.dumps(then, ensure_ascii=False)}))
         if want is not None:
             name = "claim_batch" if self._orders.task is None else "claim_task"
             statements.append((name, self._claiming(want)))
@@ -111,6 +114,12 @@ class Desk:
         except CommitUnknownError:
             self._is_in_doubt = True
             raise
+        except StatementError as error:
+            # The transaction whose reply was lost was still under way when it was asked for: now it is there.
+            if not (self._is_in_doubt and want and error.sqlstate == _DUPLICATE and self._is_claimed(want)):
+                raise
+            self._is_in_doubt = False
+            return self._answer((), self._reread(want), want)
         self._is_in_doubt = False
         stale = tuple(s for s, rows in zip(settlements, results, strict=False) if not rows)
         return self._answer(stale, results[-1] if want else None, want)
@@ -181,7 +190,10 @@ class Desk:
             if ended:
                 task, attempt = ended[0]
                 return bool(self._database.run("find_settlement", token=settlement.claim.token, id=task, attempt=attempt))
-        return bool(settlements) or bool(want and self._database.run("find_claim", token=want.token))
+        return bool(settlements) or bool(want and self._is_claimed(want))
+
+    def _is_claimed(self, want: Want) -> bool:
+        return bool(self._database.run("find_claim", token=want.token))
 
     def _reread(self, want: Want) -> list[tuple[Any, ...]]:
         return self._database.run("reread_claim", token=want.token, chunk=want.chunk)

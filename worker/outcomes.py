@@ -68,7 +68,7 @@ class FollowUp:
         }
 
     def row(self, modes: Mapping[str, int], payload_limit: int) -> dict[str, Any]:
-        """The task as JSON values; raises ValueError when the database would refuse it, or no mode would run it.
+        """The task as JSON values, its payload as text; raises ValueError for one that is refused, or that no mode would run.
 
         ``modes`` are those that are configured, with their versions; none means that any will do.
         """
@@ -79,10 +79,10 @@ class FollowUp:
         task = NewTask(**{**self.columns, "version": version})
         check_columns(task, Door(modes=frozenset(modes) if modes else None))
         check_key(task)
-        encode(task.payload, payload_limit)
+        payload = encode(task.payload, payload_limit)
         expires_at = task.expires_at.isoformat() if task.expires_at else None
         more = {"version": version, "tags": list(task.tags) or None, "expires_at": expires_at, "delay": self.delay_seconds}
-        return {**self.columns, **more}
+        return {**self.columns, **more, "payload": payload}
 
 
 class Done(Outcome):

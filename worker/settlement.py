@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.sql.database import Parameters
-from stoker.worker.book import BACK, DONE, FAILED, RETRY, Claim, Entry, Span
+from stoker.worker.book import BACK, DONE, FAILED, HELD, RETRY, SNOOZE, Claim, Entry, Span
+
+_NOT_OVER = frozenset({RETRY, SNOOZE, HELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,14 @@ class Settlement:
         return sum(hi - lo + 1 for lo, hi, _ in self.plain)
 
     def ended(self) -> list[int]:
-        """The ids of those that may be over for good."""
-        return [task for lo, hi, _ in self.plain for task in range(lo, hi + 1)] + [entry.id for entry in self.entries]
+        """The ids of those that may be over for good, as what goes back is if it was called off."""
+        spans = (*self.plain, *self.free)
+        return [task for lo, hi, _ in spans for task in range(lo, hi + 1)] + [entry.id for entry in self.entries]
+
+    def going_back(self) -> list[int]:
+        """The ids of those that are not over: who called one off while this was written is answered after it."""
+        entries = [entry.id for entry in self.entries if entry.verdict in _NOT_OVER]
+        return entries + [task for lo, hi, _ in self.free for task in range(lo, hi + 1)]
 
     @property
     def busy_seconds(self) -> float:

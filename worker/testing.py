@@ -85,7 +85,8 @@ def run_handler(handler: Handler, payload: Any, *, attempt: int = 1, **mode: Any
     verdict = entry.verdict or "done"
     question = entry.error if verdict == "held" else None
     error = None if question else entry.error
-    return Ran(verdict, result, entry.error_kind, error, entry.delay, question, list(entry.then or ()))
+    then = [{**one, "payload": json.loads(one["payload"])} for one in entry.then or ()]
+    return Ran(verdict, result, entry.error_kind, error, entry.delay, question, then)
 
 
 def drain(target: Target | str, handlers: Mapping[str, Handler], **mode: Any) -> Drained:

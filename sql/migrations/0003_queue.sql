@@ -5,12 +5,15 @@ alter table stoker.tasks
     add column expires_at timestamptz,
     add column needs_approval boolean,
     add column lane_key text collate "C",
+    add column key text collate "C",
     add column erased_at timestamptz;
 alter table stoker.tasks
     add constraint tasks_tags check (cardinality(tags) between 1 and 20) not valid,
-    add constraint tasks_lane_key check (length(lane_key) between 1 and 200) not valid;
+    add constraint tasks_lane_key check (length(lane_key) between 1 and 200) not valid,
+    add constraint tasks_key check (length(key) between 1 and 200) not valid;
 comment on column stoker.tasks.expires_at is 'never claimed after it';
 comment on column stoker.tasks.lane_key is 'tasks of one mode and key run one at a time, in the order of their ids';
+comment on column stoker.tasks.key is 'the key that it was enqueued with; who has it now is in the table of keys';
 comment on column stoker.tasks.erased_at is 'the payload was taken out; the fact stays';
 
 -- The tasks of a span are alike in these too. One in a line is a span of its own.
@@ -25,7 +28,9 @@ alter table stoker.later
 create index ready_expiring on stoker.ready (expires_at) where expires_at is not null;
 create index later_expiring on stoker.later (expires_at) where expires_at is not null;
 alter table stoker.claims add column lined boolean not null default false;
+alter table stoker.claims add column suspect boolean not null default false;
 comment on column stoker.claims.lined is 'it holds tasks that others stand behind';
+comment on column stoker.claims.suspect is 'it holds one task, which goes back as suspect if it does not start';
 
 -- Who may not start yet, since a person must decide.
 create table stoker.held (
@@ -65,7 +70,8 @@ create table stoker.cancel_requests (
     reason text
 );
 
--- One task a key, while it is unfinished and for so many seconds after.
+-- One task a key, while it is unfinished and for so many seconds after. Whoever gives a key to another task, or opens the task
+-- again that had it, locks its row first and looks in a later statement how the one that has it stands.
 create table stoker.keys (
     mode text collate "C" not null,
     key text collate "C" not null check (length(key) between 1 and 200),
@@ -75,13 +81,6 @@ create table stoker.keys (
     primary key (mode, key)
 );
 create index keys_by_id on stoker.keys (id);
-
--- Whose key another task got since: only of those that a person may open again.
-create table stoker.former_keys (
-    id bigint primary key,
-    mode text collate "C" not null,
-    key text collate "C" not null
-);
 
 -- Tasks of one mode and lane key: who is at the front, and who stands behind, in the order of their ids.
 create table stoker.lines (
@@ -167,10 +166,22 @@ create function stoker.place(task bigint, spent integer, not_before timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     t record;
+    earlier record;
 begin
     select mode, version, priority, expires_at, lane_key into strict t from stoker.tasks where id = task;
     if t.lane_key is not null then
         insert into stoker.lines (mode, lane_key, id) values (t.mode, t.lane_key, task) on conflict do nothing;
+        if found then
+            -- The line had lost its front while somebody came to stand in it: who stands there goes first.
+            delete from stoker.in_line where id = (
+                select i.id from stoker.in_line i where i.mode = t.mode and i.lane_key = t.lane_key
+                order by i.id limit 1 for update skip locked)
+            returning id, available_at into earlier;
+            if found then
+                update stoker.lines set id = earlier.id where id = task;
+                perform stoker.place(earlier.id, 0, earlier.available_at);
+            end if;
+        end if;
         if not exists (select from stoker.lines where id = task) then
             insert into stoker.in_line (mode, lane_key, id, version, priority, available_at, expires_at)
             values (t.mode, t.lane_key, task, t.version, t.priority, not_before, t.expires_at);
@@ -228,7 +239,7 @@ from (
            h.fire as held_fire,
            x.cancelled_at, x.attempts as cancelled_attempts, x.fire as cancelled_fire, x.reason as cancelled_reason,
            e.expired_at, e.attempts as expired_attempts,
-           i.id is not null as in_line, i.available_at as in_line_until, k.key, p.fraction, p.words, q.asked_at as cancel_asked_at
+           i.id is not null as in_line, i.available_at as in_line_until, t.key, p.fraction, p.words, q.asked_at as cancel_asked_at
     from stoker.tasks t
     left join lateral (select span, attempts, suspect, hi from stoker.ready
                         where mode = t.mode and version = t.version and priority = t.priority and lo <= t.id
@@ -245,7 +256,6 @@ from (
     left join stoker.in_line i on i.id = t.id
     left join stoker.progress p on p.id = t.id
     left join stoker.cancel_requests q on q.id = t.id
-    left join lateral (select key from stoker.keys where id = t.id limit 1) k on true
     left join lateral (select token, worker, claimed_at, started, s.spent, k.max_attempts as cap
                          from stoker.claims k, unnest(k.los, k.his, k.attempts) as s (lo, hi, spent)
                         where r.span is null and l.span is null and o.finished_at is null and f.id is null

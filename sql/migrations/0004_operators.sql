@@ -105,17 +105,49 @@ end
 $$;
 comment on function stoker.take_out is 'take a task that waits out of where it stands, ids of a span around it stay; place is null when it waits nowhere';
 
--- The row is locked before it is asked whether the payload was erased; erasing locks the same row first.
+create function stoker.lock_key(mode text, key text, task bigint) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    holder bigint;
+begin
+    loop
+        select k.id into holder from stoker.keys k where k.mode = lock_key.mode and k.key = lock_key.key for update;
+        if found then
+            return holder;
+        end if;
+        insert into stoker.keys (mode, key, id) values (lock_key.mode, lock_key.key, task) on conflict do nothing;
+        if found then
+            return task;
+        end if;
+    end loop;
+end
+$$;
+comment on function stoker.lock_key is 'who has the key, which is locked from now on; the task itself when nobody has it';
+
+-- The key is locked before the task, as by those who enqueue. The task is locked before it is asked whether its payload was
+-- erased; erasing locks the same row first.
 create function stoker.reopen(task bigint) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    former record;
+    its record;
     holder bigint;
 begin
+    select mode, key into its from stoker.tasks where id = task and stoker.stands(id) in ('failed', 'cancelled');
+    if not found then
+        return false;
+    end if;
+    if its.key is not null then
+        holder := stoker.lock_key(its.mode, its.key, task);
+        if holder <> task and stoker.finished_at(holder) is null then
+            return false;
+        end if;
+    end if;
     perform from stoker.failed where id = task for update;
     if not found then
         perform from stoker.cancelled where id = task for update;
         if not found then
+            delete from stoker.keys k where k.mode = its.mode and k.key = its.key and k.id = task
+               and not exists (select from stoker.tasks where id = task);
             return false;
         end if;
     end if;
@@ -123,18 +155,7 @@ begin
     if not found then
         return false;
     end if;
-    select f.mode, f.key into former from stoker.former_keys f where f.id = task;
-    if found then
-        insert into stoker.keys (mode, key, id) values (former.mode, former.key, task) on conflict do nothing;
-        select k.id into holder from stoker.keys k where k.mode = former.mode and k.key = former.key for update;
-        if holder <> task then
-            if stoker.finished_at(holder) is null then
-                return false;
-            end if;
-            update stoker.keys k set id = task where k.mode = former.mode and k.key = former.key;
-        end if;
-        delete from stoker.former_keys where id = task;
-    end if;
+    update stoker.keys k set id = task where k.mode = its.mode and k.key = its.key and k.id <> task;
     delete from stoker.failed where id = task;
     delete from stoker.cancelled where id = task;
     delete from stoker.cancel_requests where id = task;
@@ -161,7 +182,8 @@ begin
         perform stoker.tell(task, 'retry', actor, reason, json_build_object('was', was, 'became', became));
     elsif exists (select from stoker.tasks where id = task and erased_at is not null) then
         was := 'erased';
-    elsif exists (select from stoker.former_keys where id = task) then
+    elsif exists (select from stoker.tasks t join stoker.keys k on k.mode = t.mode and k.key = t.key
+                  where t.id = task and k.id <> task) then
         was := 'replaced';
     else
         was := stoker.stands(task);
@@ -174,6 +196,7 @@ create function stoker.cancel_task(task bigint, actor text, reason text, out was
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     o record;
+    is_claimed boolean;
 begin
     for look in 1 .. 20 loop
         select case q.place when 'held' then 'held' else 'queued' end as stood, q.spent into o
@@ -189,9 +212,13 @@ begin
             perform stoker.tell(task, 'cancel', actor, reason, json_build_object('was', was));
             return;
         end if;
+        -- Its claim is locked first: a settlement that was quicker is waited for, one that comes after sees the request.
+        perform from stoker.claims c
+        where exists (select from unnest(c.los, c.his) as s (lo, hi) where task between s.lo and s.hi) for share;
+        is_claimed := found;
         was := stoker.stands(task);
-        exit when was = 'in_progress';
-        if was not in ('queued', 'held', 'unknown') then
+        exit when was = 'in_progress' and is_claimed;
+        if was not in ('queued', 'held', 'unknown', 'in_progress') then
             delete from stoker.cancel_requests where id = task;
             return;
         end if;
@@ -334,6 +361,7 @@ begin
     update stoker.outcomes set result = null where lo = task and hi = task;
     update stoker.attempts set error = null where id = task;
     update stoker.failed set error = null where id = task;
+    update stoker.cancelled set reason = null where id = task;
     delete from stoker.outputs where id = task;
     delete from stoker.steps where id = task;
     delete from stoker.progress where id = task;
@@ -351,5 +379,5 @@ end
 $$;
 comment on function stoker.erase_task is 'take out what a finished task says: payload, result, outputs, error texts, steps, progress; the fact stays';
 
-revoke execute on function stoker.take_out, stoker.take_spanned, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
+revoke execute on function stoker.take_out, stoker.take_spanned, stoker.lock_key, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
     stoker.release_task, stoker.approve_task, stoker.hold_task, stoker.resume_task, stoker.erase_task from public;

@@ -16,11 +16,11 @@ with me as (
       and exists (select from me) and not exists (select from stoker.paused where mode in (:mode, '*'))
     order by priority, lo limit :locks for update skip locked
 ), summed as (
-    select span, priority, lo, hi, attempts, lined, (sum(hi - lo + 1) over w - (hi - lo + 1))::bigint as before,
+    select span, priority, lo, hi, attempts, suspect, lined, (sum(hi - lo + 1) over w - (hi - lo + 1))::bigint as before,
            row_number() over w as place, bool_or(suspect) over w as tainted
     from seen window w as (order by priority, lo)
 ), used as (
-    select span, priority, lo, hi, attempts, lined, before, least(hi, lo + :batch - before - 1)::bigint as upto
+    select span, priority, lo, hi, attempts, suspect, lined, before, least(hi, lo + :batch - before - 1)::bigint as upto
     from summed where before < :batch and (place = 1 or not tainted)
 ), gone as (
     delete from stoker.ready r using used u where r.span = u.span and u.upto = u.hi
@@ -28,13 +28,13 @@ with me as (
     update stoker.ready r set lo = u.upto + 1 from used u where r.span = u.span and u.upto < u.hi
 ), batch as (
     select array_agg(lo) as los, array_agg(upto) as his, array_agg(attempts) as attempts, max(priority) as priority,
-           sum(upto - lo + 1) as taken, bool_or(lined) as lined
+           sum(upto - lo + 1) as taken, bool_or(lined) as lined, bool_or(suspect) as suspect
     from (select * from used order by priority, lo) as in_order having count(*) > 0
 ), held as (
     insert into stoker.claims (token, worker, fire, mode, side_effect, max_attempts, los, his, attempts, taken,
-                               lined, started, dead_by)
+                               lined, suspect, started, dead_by)
     select :token, me.worker, me.fire, :mode, :side_effect, :max_attempts, b.los, b.his, b.attempts, b.taken,
-           b.lined, not :ahead or b.taken > 1, now() + make_interval(secs => :dead_after)
+           b.lined, b.suspect, not :ahead or b.taken > 1, now() + make_interval(secs => :dead_after)
     from me, batch b
 ), chunks as (
     select place / :chunk as chunk, count(*) as tasks,

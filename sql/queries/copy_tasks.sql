@@ -1,1 +1,1 @@
-copy stoker.tasks (id, mode, version, priority, max_attempts, tags, expires_at, needs_approval, lane_key, payload) from stdin
+copy stoker.tasks (id, mode, version, priority, max_attempts, tags, expires_at, needs_approval, lane_key, key, payload) from stdin

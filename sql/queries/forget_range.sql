@@ -11,7 +11,5 @@ with failed as (
     delete from stoker.progress where id >= :lo and id < :hi
 ), requests as (
     delete from stoker.cancel_requests where id >= :lo and id < :hi
-), former as (
-    delete from stoker.former_keys where id >= :lo and id < :hi
 )
 delete from stoker.keys where id >= :lo and id < :hi

@@ -1,4 +1,5 @@
--- Let the next of each line come to the front whose head is over. A head that is locked is left for the next look.
+-- Let the next of each line come to the front whose head is over; how many of these heads were. One that is locked is left for
+-- the next look.
 with over as (
     select mode, lane_key, id from stoker.lines where id = any(:ids::bigint[])
       and stoker.finished_at(id) is not null order by id for update skip locked
@@ -21,4 +22,4 @@ with over as (
     insert into stoker.later (mode, version, priority, lo, hi, available_at, expires_at, lane_key)
     select mode, version, priority, id, id, available_at, expires_at, lane_key from next where available_at > now()
 )
-select count(*) as moved from next
+select count(*) as over from over

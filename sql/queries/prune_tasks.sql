@@ -52,8 +52,6 @@ with seen as (
     delete from stoker.progress where id = any(array(select id from gone))
 ), requests as (
     delete from stoker.cancel_requests where id = any(array(select id from gone))
-), former as (
-    delete from stoker.former_keys where id = any(array(select id from gone))
 ), keys as (
     delete from stoker.keys where id = any(array(select id from gone))
 ), moved as (

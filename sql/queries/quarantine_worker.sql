@@ -3,11 +3,11 @@
 with gone as (
     delete from stoker.claims where worker = :worker returning *
 ), spans as (
-    select g.token, g.fire, g.worker, g.side_effect, g.started, g.dead_by, s.lo, s.hi, s.spent
+    select g.token, g.fire, g.worker, g.side_effect, g.started, g.suspect, g.dead_by, s.lo, s.hi, s.spent
     from gone g, unnest(g.los, g.his, g.attempts) as s (lo, hi, spent)
 ), free as (
-    insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
-    select t.mode, t.version, t.priority, s.lo, s.hi, s.spent, t.expires_at, t.lane_key
+    insert into stoker.ready (mode, version, priority, lo, hi, attempts, suspect, expires_at, lane_key)
+    select t.mode, t.version, t.priority, s.lo, s.hi, s.spent, s.suspect, t.expires_at, t.lane_key
     from spans s join stoker.tasks t on t.id = s.lo where not s.started
     returning hi - lo + 1 as n
 ), ran as (

@@ -4,11 +4,11 @@
 -- but the end.
 with over as (
     delete from stoker.claims where token = :token and step = :step and cardinality(:left_los::bigint[]) = 0
-    returning token, fire, worker, dead_by
+    returning token, fire, worker, dead_by, suspect
 ), cut as (
     update stoker.claims set los = :left_los, his = :left_his, attempts = :left_attempts, step = step + 1
     where token = :token and step = :step and cardinality(:left_los::bigint[]) > 0
-    returning token, fire, worker, dead_by
+    returning token, fire, worker, dead_by, suspect
 ), mine as (
     select * from over union all select * from cut
 ), good as (
@@ -46,7 +46,7 @@ with over as (
     insert into stoker.held (id, attempts, kind, question, expires_at, fire)
     select id, spent, 'question', left(error, 4000), expires_at, fire from bad where verdict = 'held'
 ), back as (
-    select t.id, t.mode, t.version, t.priority, t.expires_at, t.lane_key, t.tableoid, s.attempts, mine.fire,
+    select t.id, t.mode, t.version, t.priority, t.expires_at, t.lane_key, t.tableoid, s.attempts, mine.fire, mine.suspect,
            (select r from stoker.cancel_requests r where r.id = t.id) as request
     from mine, unnest(:free_los::bigint[], :free_his::bigint[], :free_attempts::integer[]) as s (lo, hi, attempts)
     join stoker.tasks t on t.id between s.lo and s.hi
@@ -56,9 +56,9 @@ with over as (
                                    order by id) as island
     from back
 ), free as (
-    insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
-    select mode, version, priority, min(id), max(id), attempts, expires_at, lane_key from given where actor is null
-    group by mode, version, priority, attempts, expires_at, lane_key, tableoid, island
+    insert into stoker.ready (mode, version, priority, lo, hi, attempts, suspect, expires_at, lane_key)
+    select mode, version, priority, min(id), max(id), attempts, suspect, expires_at, lane_key from given where actor is null
+    group by mode, version, priority, attempts, suspect, expires_at, lane_key, tableoid, island
 ), off as (
     insert into stoker.cancelled (id, attempts, fire, actor, reason)
     select id, attempt, fire, coalesce(actor, 'worker'), coalesce(reason, error) from bad where verdict = 'cancelled'

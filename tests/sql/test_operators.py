@@ -333,11 +333,10 @@ def test_the_first_commit_wins_between_a_person_and_a_worker(database: str, stok
             elif said[2] is None:
                 assert after == said[1]
             else:
-                assert after in ("done", "failed", "cancelled", "queued")
-                stoker.run("answer_requests", limit=100)
-                assert stand(connection, task)[0] in ("done", "failed", "cancelled")
+                assert after in ("done", "failed", "cancelled"), "an attempt may follow on what was to be cancelled"
     people.close()
     check(connection)
+    stoker.run("answer_requests", ids=None, limit=1000)
     assert connection.execute("select count(*) from stoker.cancel_requests").fetchall() == [(0,)]
     assert seen.keys() >= {"cancelled cancelled", "None done"}, seen
     assert any(name.startswith("requested") for name in seen), seen

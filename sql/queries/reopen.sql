@@ -1,2 +1,0 @@
--- Queue a failed or cancelled task again; false when it is neither.
-select stoker.reopen(:id)
