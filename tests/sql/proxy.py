@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-REQUEST, REPLY = "request", "reply"
+REQUEST, REPLY, PATIENCE = "request", "reply", "patience"
 # The last message of every answer: ready for the next query.
 _READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]$")
 
@@ -37,7 +37,10 @@ class Proxy:
         return self._losing is None
 
     def lose(self, what: str) -> None:
-        """Lose the next ``REQUEST``, so that the server never sees it, or the next whole ``REPLY``, so that it has acted."""
+        """Lose the next ``REQUEST``, so that the server never sees it, or the next whole ``REPLY``, so that it has acted.
+
+        With ``PATIENCE`` the next request goes on to the server, and nobody waits for what it does.
+        """
         self._losing = what
 
     def close(self) -> None:
@@ -73,6 +76,9 @@ class Proxy:
             while data := source.recv(1 << 16):
                 if self._losing != what:
                     drain.sendall(data)
+                    if self._losing == PATIENCE and what == REQUEST:
+                        self._losing = None
+                        break
                     continue
                 swallowed += data
                 if what == REQUEST or _READY.search(swallowed):

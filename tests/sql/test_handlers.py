@@ -144,3 +144,22 @@ def test_only_requests_for_tasks_of_these_claims_are_found(
     assert [task for (task,) in stoker.run("find_called_off", tokens=[mine.token])] == mine.ids
     both = {task for (task,) in stoker.run("find_called_off", tokens=[mine.token, theirs.token])}
     assert both == {*mine.ids, *theirs.ids}
+
+
+def test_a_task_whose_follow_up_the_database_refuses_is_failed_and_no_other(
+    stoker: Database, connection: Connection, worker: str
+) -> None:
+    """P1: all that follows on a task comes, or nothing of it; its neighbours' does; the settlement stands."""
+    fill(connection, 2)
+    first, second = claim(stoker, worker).token, claim(stoker, worker).token
+    good, bad = follow(1, first), follow(2, second, mode="")
+    kept = follow(2, second)
+    rows = [row for one in (good, kept, bad) for row in json.loads(one["tasks"])]
+    told = stoker.flush(done(first), done(second, 2), ("enqueue_following", {"tasks": json.dumps(rows)}))
+    assert told[-1] == [(1,)]
+    assert check(connection) == Counts(ready=1, done=1, failed=1)
+    ((kind, words),) = connection.execute("select error_kind, error from stoker.failed where id = 2").fetchall()
+    assert kind == "follow-up refused"
+    assert words.startswith("the database refused a follow-up: mode must be")
+    assert connection.execute("select id, verdict from stoker.attempts").fetchall() == [(2, "failed")]
+    assert connection.execute("select done, failed from stoker.workers").fetchall() == [(1, 1)]

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ import psycopg
 import pytest
 from tests.sql.factory import fill, open_fire, orders, release
 from tests.sql.oracle import Counts, check
-from tests.sql.proxy import REPLY, REQUEST, Proxy, proxied
+from tests.sql.proxy import PATIENCE, REPLY, REQUEST, Proxy, proxied
+from tests.waiting import wait_until
 
 from stoker.sql.database import CommitUnknownError, Database
 from stoker.sql.target import Target
@@ -176,3 +178,22 @@ def test_a_desk_without_a_fire_that_is_open_is_refused(stoker: Database) -> None
         "start_closing", fire=fire, closer=str(uuid.uuid4()), owner="{}", lease=60.0, seen_closer=None, only_lapsed=False
     )
     assert not Desk(orders(stoker, fire, str(uuid.uuid4())), stoker).register({})
+
+
+def test_a_claim_that_was_still_being_made_when_it_was_asked_for_is_taken(
+    database: str, proxy: Proxy, desk: Desk, connection: Connection
+) -> None:
+    """P2, R15: the connection broke while the server waited for a lock; the same claim, made again, finds it."""
+    fill(connection, 2)
+    wanted = want(1)
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    with psycopg.connect(database) as own, ThreadPoolExecutor(1) as pool:
+        own.execute("select from stoker.workers for update")
+        proxy.lose(PATIENCE)
+        with pytest.raises(CommitUnknownError):
+            desk.visit([], wanted, {})
+        again = pool.submit(desk.visit, [], wanted, {})
+        wait_until(lambda: connection.execute(waiting).fetchall() == [(2,)])
+        own.commit()
+        assert ids(again.result(30)) == [1]
+    assert check(connection) == Counts(ready=1, claimed=1)

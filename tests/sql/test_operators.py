@@ -247,7 +247,10 @@ def test_erasing_leaves_the_fact_alone(stoker: Database, connection: Connection,
     assert (moved.changed, moved.unchanged) == ({"erased": 2}, {"in_progress": 1, "queued": 1})
     assert connection.execute("select payload, erased_at is null from stoker.tasks where id = any(%s) order by id",
                               ([failed, done, queued],)).fetchall() == [(None, False), (None, False), ({}, True)]  # fmt: skip
-    tables = ("tasks", "outcomes", "attempts", "failed", "outputs", "steps", "progress")
+    (called_off,) = fill(connection, 1)
+    assert do(stoker, moves.CANCEL, called_off, reason="secret").changed == {"cancelled": 1}
+    assert do(stoker, moves.ERASE, called_off, forced=False).changed == {"erased": 1}
+    tables = ("tasks", "outcomes", "attempts", "failed", "cancelled", "outputs", "steps", "progress")
     for table in tables:
         rows = connection.execute(f"select row_to_json(t)::text from stoker.{table} t").fetchall()
         assert not any("secret" in row[0] or "printed" in row[0] for row in rows), table
@@ -255,7 +258,7 @@ def test_erasing_leaves_the_fact_alone(stoker: Database, connection: Connection,
     assert connection.execute("select stoker.reopen(%s)", (failed,)).fetchall() == [(False,)]
     assert do(stoker, moves.ERASE, queued, claimed, forced=True).changed == {"erased": 1, "requested": 1}
     assert stand(connection, failed, done, queued, claimed) == ["failed", "done", "cancelled", "in_progress"]
-    assert [row[0] for row in events(connection)] == ["erase", "erase", "cancel", "erase", "cancel"]
+    assert [row[0] for row in events(connection)] == ["erase", "erase", "cancel", "erase", "cancel", "erase", "cancel"]
 
 
 def test_events_are_written_once(stoker: Database, connection: Connection) -> None:

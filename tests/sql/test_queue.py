@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
-from tests.sql.factory import claim, orders, release, settle, settle_plain
+from tests.sql.factory import claim, ended, fill, orders, release, settle, settle_plain
 from tests.sql.oracle import Counts, check
 
 from stoker.hygiene.sweep import sweep
@@ -324,6 +324,18 @@ def test_the_sweep_heals_what_a_line_was_left_in(stoker: Database, connection: C
         ("a", tasks[1]),
         ("b", tasks[3]),
     ]
+
+
+def test_requests_for_what_is_unknown_keep_no_other_back(stoker: Database, connection: Connection, worker: str) -> None:
+    """R53: a person decides of those, and may take long."""
+    unknown = fill(connection, 3)
+    claimed = claim(stoker, worker, 3, side_effect=True)
+    assert settle(stoker, claimed.token, ended=[ended(task, "unknown", error_kind="lost") for task in unknown])
+    (queued,) = fill(connection, 1)
+    connection.execute("insert into stoker.cancel_requests (id, actor) select id, 'test' from stoker.tasks")
+    assert stoker.run("answer_requests", ids=None, limit=2) == [(1,)]
+    assert connection.execute("select id from stoker.cancelled").fetchall() == [(queued,)]
+    assert check(connection) == Counts(unknown=3, cancelled=1)
 
 
 def test_the_sweep_makes_true_what_was_to_be_cancelled(stoker: Database, connection: Connection, worker: str) -> None:

@@ -266,3 +266,17 @@ def test_a_broken_statement_in_a_settlement_undoes_all_of_it(stoker: Database, c
         stoker.run("settle", **broken)
     assert everything(connection) == before
     assert check(connection) == Counts(claimed=1)
+
+
+@pytest.mark.parametrize("way", ["settled", "released"])
+def test_a_suspect_that_did_not_start_is_a_suspect_still(
+    stoker: Database, connection: Connection, worker: str, way: str
+) -> None:
+    """R02: it is claimed alone until it has shown what it is."""
+    (task,) = fill(connection, 1, suspect=True)
+    claimed = claim(stoker, worker, 1, ahead=True)
+    if way == "settled":
+        assert settle(stoker, claimed.token, free_los=[task], free_his=[task], free_attempts=[0])
+    else:
+        assert release(stoker, worker)
+    assert connection.execute("select lo, suspect from stoker.ready").fetchall() == [(task, True)]
