@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-REQUEST, REPLY, PATIENCE = "request", "reply", "patience"
+REQUEST, REPLY = "request", "reply"
 # The last message of every answer: ready for the next query.
 _READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]$")
 
@@ -37,19 +37,20 @@ class Proxy:
         return self._losing is None
 
     def lose(self, what: str) -> None:
-        """Lose the next ``REQUEST``, so that the server never sees it, or the next whole ``REPLY``, so that it has acted.
-
-        With ``PATIENCE`` the next request goes on to the server, and nobody waits for what it does.
-        """
+        """Lose the next ``REQUEST``, so that the server never sees it, or the next whole ``REPLY``, so that it has acted."""
         self._losing = what
+
+    def cut(self) -> None:
+        """End every connection, whatever the server does at this moment."""
+        for one in self._sockets:
+            self._cut(one)
 
     def close(self) -> None:
         """End every connection and every thread."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for one in self._sockets:
-            self._cut(one)
+        self.cut()
         for thread in self._threads:
             thread.join()
         for one in self._sockets:
@@ -76,9 +77,6 @@ class Proxy:
             while data := source.recv(1 << 16):
                 if self._losing != what:
                     drain.sendall(data)
-                    if self._losing == PATIENCE and what == REQUEST:
-                        self._losing = None
-                        break
                     continue
                 swallowed += data
                 if what == REQUEST or _READY.search(swallowed):

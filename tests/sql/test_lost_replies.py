@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from tests.sql.factory import fill, open_fire, orders, release
 from tests.sql.oracle import Counts, check
-from tests.sql.proxy import PATIENCE, REPLY, REQUEST, Proxy, proxied
+from tests.sql.proxy import REPLY, REQUEST, Proxy, proxied
 from tests.waiting import wait_until
 
 from stoker.sql.database import CommitUnknownError, Database
@@ -189,9 +189,11 @@ def test_a_claim_that_was_still_being_made_when_it_was_asked_for_is_taken(
     waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
     with psycopg.connect(database) as own, ThreadPoolExecutor(1) as pool:
         own.execute("select from stoker.workers for update")
-        proxy.lose(PATIENCE)
+        first = pool.submit(desk.visit, [], wanted, {})
+        wait_until(lambda: connection.execute(waiting).fetchall() == [(1,)])
+        proxy.cut()
         with pytest.raises(CommitUnknownError):
-            desk.visit([], wanted, {})
+            first.result(30)
         again = pool.submit(desk.visit, [], wanted, {})
         wait_until(lambda: connection.execute(waiting).fetchall() == [(2,)])
         own.commit()
