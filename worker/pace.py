@@ -12,6 +12,7 @@ _GROWTH = 4
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
 _CHUNK_TASKS = 125
+_TEXT_LIMIT_BYTES = 1 << 29
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class Pace:
     batch_time: float
     batch_limit: int
     expected: float | None
+    payload_limit: int = 1 << 20
     batch: int = 1
     locks: int = 4
     mark: tuple[int, int] = BEFORE_ALL
@@ -49,7 +51,8 @@ class Pace:
     @property
     def chunk(self) -> int:
         """How many payloads to read as one text: about a mebibyte of them, and never so many that no text could hold them."""
-        return int(max(1, min(_CHUNK_BYTES / max(self._bytes, 1.0), _CHUNK_TASKS)))
+        most = min(_CHUNK_TASKS, _TEXT_LIMIT_BYTES // self.payload_limit)
+        return int(max(1, min(_CHUNK_BYTES / max(self._bytes, 1.0), most)))
 
     def saw(self, *, rows: int, tasks: int, asked: int, last: tuple[int, int] | None, size: int = 0) -> None:
         """A claim of ``asked`` tasks found ``tasks`` in ``rows`` spans, the last at ``last``, ``size`` bytes in all."""

@@ -69,7 +69,7 @@ class Shift:
         self._bell = bell
         self._group = group
         batch_time = orders.batch_time * orders.mode.concurrency
-        self._pace = Pace(batch_time, orders.batch_limit, orders.mode.expected_seconds)
+        self._pace = Pace(batch_time, orders.batch_limit, orders.mode.expected_seconds, orders.payload_limit)
         self._tally: Counter[str] = Counter()
         self._dry_until = 0.0
         self._version = orders.mode.version

@@ -1,5 +1,7 @@
 """How many tasks to take next, and from where on."""
 
+import pytest
+
 from stoker.worker.pace import BEFORE_ALL, Pace
 
 
@@ -52,3 +54,11 @@ def test_span_rows_locked_follow_what_was_needed() -> None:
     for _ in range(5):
         pace.saw(rows=1, tasks=100, asked=100, last=(0, 4))
     assert pace.locks == 2
+
+
+@pytest.mark.parametrize(("limit", "chunk"), [(1 << 20, 125), (100 << 20, 5), (1 << 30, 1)])
+def test_a_text_of_payloads_never_exceeds_what_the_database_can_hold(limit: int, chunk: int) -> None:
+    """Small ones may be followed by the largest that the door lets in."""
+    pace = Pace(0.2, 1000, expected=1e-6, payload_limit=limit)
+    pace.saw(rows=1, tasks=100, asked=100, last=(0, 100), size=100)
+    assert pace.chunk == chunk
