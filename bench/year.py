@@ -8,12 +8,13 @@ import random
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.report import arguments, machine, progress, publish, table
-from bench.server import opened
+from bench.server import SETTINGS, opened
 from bench.virtual import almanac as written
 from bench.virtual.almanac import Almanac, Miss, changes_of_clocks, draw
 from bench.virtual.clock import Clock, install
@@ -22,12 +23,16 @@ from stoker.sql import embedded
 
 START = datetime(2027, 1, 1, tzinfo=UTC)
 PLANTED, DAYS, SEED = 200, 365.0, 8
+DURABLE = embedded.Options(settings=SETTINGS)
+Act = Callable[[], object]
 _AFTERWARDS = timedelta(seconds=150)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``delays``: of each miss that was found, seconds from when it was to be told. ``losses_told``: of the database, beside the
+    """What was found, and what was told in vain.
+
+    ``delays``: of each miss that was found, seconds from when it was to be told. ``losses_told``: of the database, beside the
     misses; ``unresolved``: causes that were told, and never that they are over.
     """
 
@@ -83,18 +88,10 @@ def _explains(miss: Miss, told: Told, almanac: Almanac) -> bool:
     return False
 
 
-def live(url: str, folder: Path, home: Path, options: embedded.Options, almanac: Almanac, seed: int) -> World:
-    """Install the clock in a migrated database, and let it all happen."""
+def live(url: str, folder: Path, almanac: Almanac, seed: int, stop: Act, start: Act) -> World:
+    """Install the clock in a migrated database, and let it all happen; how the server is stopped and started is given."""
     install(url, almanac.start - timedelta(days=1))
-    world = World(
-        url,
-        folder,
-        almanac,
-        Clock(almanac.start),
-        stop=lambda: embedded.stop(home),
-        start=lambda: str(embedded.ensure(home, options)),
-        dice=random.Random(seed),
-    )
+    world = World(url, folder, almanac, Clock(almanac.start), stop, start, random.Random(seed))
     world.run()
     return world
 
@@ -111,8 +108,10 @@ def main() -> None:
     with opened() as site:
         where = machine(site.settings())
         progress(f"{options.days:g} days, {options.planted} misses, seed {options.seed}")
-        server = embedded.Options(settings={"synchronous_commit": "off"})
-        world = live(site.url, site.folder, site.folder / ".stoker", server, almanac, options.seed)
+        home = site.folder / ".stoker"
+        world = live(
+            site.url, site.folder, almanac, options.seed, lambda: embedded.stop(home), lambda: embedded.ensure(home, DURABLE)
+        )
     verdict, delays = judge(world), {}
     for miss, delay in verdict.delays.items():
         delays.setdefault(miss.kind, []).append(delay)
@@ -139,7 +138,9 @@ def main() -> None:
     figures = {"bench": "year", "planted": len(almanac.misses), "found": len(every), "false_pages": len(verdict.false_pages)}
     p50, p99, most = (float(value) for value in _spread(every))
     spread = {"delay_p50_seconds": p50, "delay_p99_seconds": p99, "delay_max_seconds": most}
-    publish("year", where, [table(head, rows), table(("what happened", "times"), facts)], {**figures, **spread}, save=options.save)
+    publish(
+        "year", where, [table(head, rows), table(("what happened", "times"), facts)], {**figures, **spread}, save=options.save
+    )
 
 
 def _spread(values: list[float]) -> tuple[str, str, str]:

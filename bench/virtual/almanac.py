@@ -18,7 +18,14 @@ from stoker.orchestrator.slots import rule_of, upcoming
 FIRE_DEADLINE = timedelta(hours=1)
 UNREACHABLE_AFTER = timedelta(minutes=2)
 DEPLOY, PAUSE, GATE, REPAIRS, FLICKER, OUTAGE = "deploy", "pause", "gate", "repairs", "flicker", "outage"
-NO_TRIGGER, HOST, HANGS, DARK, BUSY = "trigger dead", "host dead", "fire hangs", "database away", "trigger dead, database flickers"
+NO_TRIGGER, HOST, HANGS, DARK = "trigger dead", "host dead", "fire hangs", "database away"
+BUSY = "trigger dead, database flickers"
+    "trigger dead",
+    "host dead",
+    "fire hangs",
+    "database away",
+    "trigger dead, database flickers",
+)
 _SPACE = timedelta(minutes=75)
 _OFTEN = {DEPLOY: 52, PAUSE: 26, GATE: 18, REPAIRS: 12, FLICKER: 40, OUTAGE: 20}
 _LONGEST = {DEPLOY: 3, PAUSE: 3000, GATE: 600, REPAIRS: 240, FLICKER: 1.5, OUTAGE: 8}
@@ -27,13 +34,13 @@ _SHARES = {NO_TRIGGER: 60, HOST: 15, HANGS: 15, DARK: 5, BUSY: 5}
 # Of each schedule what it is called, where, how it is due, and how after some edit.
 SCHEDULES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"name": "berlin-night", "timezone": "Europe/Berlin", "cron": "30 2 * * *"}, {"cron": "15 2 * * *"}),
-    ({"name": "berlin-weekdays", "timezone": "Europe/Berlin", "cron": "0 0 * * mon-fri", "lane": "main"}, {"cron": "30 3 * * mon-fri"}),
-    ({"name": "new-york", "timezone": "America/New_York", "cron": "30 1,7,19 * * *", "missed": "skip"}, {"cron": "0 2,8,20 * * *"}),
+    ({"name": "berlin-day", "timezone": "Europe/Berlin", "cron": "0 0 * * mon-fri", "lane": "main"}, {"cron": "0 4 * * *"}),
+    ({"name": "york", "timezone": "America/New_York", "cron": "30 1,7,19 * * *", "missed": "skip"}, {"cron": "0 2,8 * * *"}),
     ({"name": "sydney", "timezone": "Australia/Sydney", "cron": "0 8-19 * * mon-sat", "grace": "15m"}, {"cron": "5 8-19 * * *"}),
-    ({"name": "lord-howe", "timezone": "Australia/Lord_Howe", "cron": "15,45 2 * * *"}, {"cron": "45 1,2,3 * * *"}),
-    ({"name": "utc-interval", "every": "6h", "lane": "main", "grace": "20m"}, {"every": "4h"}),
-    ({"name": "utc-month", "cron": "0 12 1,15 * *", "missed": "all(max=3)", "grace": "30m"}, {"cron": "0 6 1,10,20 * *"}),
-]  # fmt: skip
+    ({"name": "howe", "timezone": "Australia/Lord_Howe", "cron": "15,45 2 * * *"}, {"cron": "45 1,2,3 * * *"}),
+    ({"name": "interval", "every": "6h", "lane": "main", "grace": "20m"}, {"every": "4h"}),
+    ({"name": "month", "cron": "0 12 1,15 * *", "missed": "all(max=3)", "grace": "30m"}, {"cron": "0 6 1,10,20 * *"}),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +92,8 @@ def draw(start: datetime, days: float, planted: int, seed: int) -> Almanac:
     dice = random.Random(seed)
     end = start + timedelta(days=days)
     taken: list[tuple[datetime, datetime]] = [(start, start + timedelta(hours=6))]
-    breaks = []
-    for kind, a_year in _OFTEN.items():
-        for _ in range(max(1, round(a_year * days / 365))):
-            breaks.append(_break(dice, kind, start, end, taken))
+    kinds = [kind for kind, a_year in _OFTEN.items() for _ in range(max(1, round(a_year * days / 365)))]
+    breaks = [_break(dice, kind, start, end, taken) for kind in kinds]
     almanac = Almanac(start, end, _edits(start, breaks), sorted(breaks, key=lambda one: one.start), [])
     dues = [(due, name) for name in almanac.edits for due in almanac.dues(name)]
     kinds = dice.choices(list(_SHARES), list(_SHARES.values()), k=planted)

@@ -34,7 +34,7 @@ from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.watch import Watch
 
 _LOCKS = Interlocks(None, 0.0, 12, 25, 900.0, written.FIRE_DEADLINE.total_seconds(), "UTC")
-_EVERY = 30.0
+_EVERY = timedelta(seconds=30)
 _MINUTE = timedelta(minutes=1)
 _DAY_SECONDS = 86_400.0
 _SETTLED = (timedelta(), seconds(30), seconds(90), timedelta(minutes=7))
@@ -57,8 +57,8 @@ class World:
     folder: Path
     almanac: Almanac
     clock: Clock
-    stop: Callable[[], None]
-    start: Callable[[], None]
+    stop: Callable[[], object]
+    start: Callable[[], object]
     dice: random.Random
     told: list[Told] = field(default_factory=list)
     looks: int = 0
@@ -73,13 +73,13 @@ class World:
     _database: Any = None
     _watch: Any = None
     _settings: Any = None
-    _phase: float = 0.0
+    _phase: timedelta = timedelta()
     _installation: str = ""
 
     def run(self) -> None:
         """From its start to its end."""
         with _webhook(self) as webhook:
-            self._settings = WatchdogSettings.of({"webhook": webhook, "every": f"{_EVERY:.0f}s", "pages_per_hour": 1000})
+            self._settings = WatchdogSettings.of({"webhook": webhook, "every": f"{_EVERY.seconds}s", "pages_per_hour": 1000})
             self._database = VirtualDatabase(self.url, self.clock)
             self._installation = installation_of(self._database)
             self._new_watch()
@@ -151,7 +151,7 @@ class World:
         """A watchdog that was started anew looks at other seconds."""
         if self._watch is not None:
             self._watch.close()
-        self._phase = self.dice.uniform(0, _EVERY)
+        self._phase = _EVERY * self.dice.random()
         self._grid.clear()
         own = VirtualDatabase(self.url, self.clock)
         pager = Pager(self._settings, self.folder)
@@ -160,10 +160,10 @@ class World:
     def _look_after(self, *moments: datetime) -> None:
         """The first look after each."""
         for moment in moments:
-            number = int((moment.timestamp() - self._phase) // _EVERY) + 1
+            number = (moment - self.almanac.start - self._phase) // _EVERY + 1
             if number not in self._grid:
                 self._grid.add(number)
-                at = moment + seconds(number * _EVERY + self._phase - moment.timestamp())
+                at = self.almanac.start + self._phase + number * _EVERY
                 self._at(at, lambda watch=self._watch: self._look(watch))  # type: ignore[misc]
 
     def _look(self, watch: Watch) -> None:
@@ -182,7 +182,7 @@ class World:
         def again() -> None:
             if self.clock.now < miss.end and not any(told.cause == miss.cause and told.at >= moment for told in self.told):
                 self._look_after(self.clock.now)
-                self._at(self.clock.now + seconds(_EVERY), again)
+                self._at(self.clock.now + _EVERY, again)
 
         self._at(moment, again)
 
