@@ -112,7 +112,8 @@ def main() -> None:
         world = live(
             site.url, site.folder, almanac, options.seed, lambda: embedded.stop(home), lambda: embedded.ensure(home, DURABLE)
         )
-    verdict, delays = judge(world), {}
+    verdict = judge(world)
+    delays: dict[str, list[float]] = {}
     for miss, delay in verdict.delays.items():
         delays.setdefault(miss.kind, []).append(delay)
     planted = Counter(miss.kind for miss in almanac.misses)

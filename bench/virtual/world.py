@@ -200,7 +200,7 @@ class World:
         end: Callable[[], Any]
         match one.kind:
             case written.DEPLOY:
-                begin, end = self._kill, lambda: (self._live(), self._new_watch())
+                begin, end = self._kill, self._deployed
             case written.PAUSE:
                 keys = {"schedule": one.schedule, "actor": "ann"}
                 begin = lambda: self._database.run("pause_schedule", **keys, reason="the supplier is closed")  # noqa: E731
@@ -208,7 +208,7 @@ class World:
             case written.GATE:
                 begin, end = self._close_gate, self._open_gate
             case written.REPAIRS:
-                begin, end = lambda: (self._close_gate(), self._kill()), self._live
+                begin, end = self._shut_down, self._live
                 self._at(one.end + seconds(self.dice.uniform(70, 300)), self._open_gate)
             case _:
                 begin, end = self._lose_database, self._find_database
@@ -243,6 +243,14 @@ class World:
     def _live(self) -> None:
         for name in self.almanac.edits:
             self._revive(name)
+
+    def _deployed(self) -> None:
+        self._live()
+        self._new_watch()
+
+    def _shut_down(self) -> None:
+        self._close_gate()
+        self._kill()
 
     def _close_gate(self) -> None:
         self._database.run("close_gate", actor="ann", reason="repairs")
