@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
 TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
-EACH_SECONDS = 2.6
+EACH_SECONDS, RESTART_SECONDS = 1.6, 4.1
 CONFIG = f"""
 [limits]
 fires_per_day = "none"
@@ -50,6 +50,7 @@ class Supervisor:
         assert self.scheduler is not None
         self.scheduler.kill()
         assert self.scheduler.wait(timeout=10) == -signal.SIGKILL
+        _rest(RESTART_SECONDS)  # so that more than one due time goes by
         self.scheduler = self.project.start("run")
 
     def kill_database(self) -> None:
@@ -72,7 +73,7 @@ class Supervisor:
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.soak)])
 def test_every_due_time_is_accounted_for_whoever_is_killed(project: Project, cluster: Cluster, rounds: int) -> None:
-    """P4, P5, P7, P8: each slot ran, was skipped for a reason or missed; slot and fire agree; never two at once; no false page."""
+    """P4, P5, P7, P8: each slot ran, was skipped for a reason or missed; slot and fire agree; no two at once; no false page."""
     project.write(CONFIG)
     supervisor = Supervisor(project, cluster)
     supervisor.start()
@@ -80,10 +81,8 @@ def test_every_due_time_is_accounted_for_whoever_is_killed(project: Project, clu
     tasks: list[int] = []
     blows: list[Callable[[], None]] = [supervisor.kill_scheduler, supervisor.kill_database, supervisor.kill_watchdog]
     for blow in blows * rounds:
-        until = time.monotonic() + EACH_SECONDS
         tasks += project.enqueue("quick", *range(3))
-        while time.monotonic() < until:
-            time.sleep(0.05)
+        _rest(EACH_SECONDS)
         blow()
     ((last,),) = project.query("select max(last_due_at) from stoker.slots")
     wait_until(
@@ -100,7 +99,7 @@ def test_every_due_time_is_accounted_for_whoever_is_killed(project: Project, clu
     ((since,),) = project.query("select since from stoker.schedules")
     assert 0 < (slots[0][0] - since).total_seconds() <= 2, "from the first due time on"
     assert all((later[0] - earlier[1]).total_seconds() == 2 for earlier, later in pairwise(slots)), "none left out, none twice"
-    assert {state for _, _, state, _, _ in slots} <= {"ran", "skipped", "missed"}
+    assert {"ran", "missed"} <= {state for _, _, state, _, _ in slots} <= {"ran", "skipped", "missed"}
     assert all(reason for _, _, state, reason, _ in slots if state != "ran")
 
     fires = project.query("select fire, state, opened_at, closed_at from stoker.fires where state <> 'refused' order by fire")
@@ -113,3 +112,8 @@ def test_every_due_time_is_accounted_for_whoever_is_killed(project: Project, clu
     pages = (project.folder / "pages").read_text().splitlines() if (project.folder / "pages").exists() else []
     assert [json.loads(page)["cause"] for page in pages] == []
     assert project.tagged() == []
+
+
+def _rest(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= until, seconds + 1)
