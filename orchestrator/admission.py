@@ -94,6 +94,7 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     if due is not None and standing.active is not None and schedule is not None and schedule.overlap == "wait":
         return Admission(0, None, due.at, f"the slot waits for fire {standing.active}")
     if due is not None and schedule is not None and refusal is not None:
+        refusal = f"overlap: {refusal}" if refusal == _busy(standing) else refusal
         decide(tx, due, schedule, fire=0, refusal=refusal)
         return Admission(0, refusal, due.at)
     ((fire,),) = tx.run(
@@ -128,7 +129,7 @@ def refuse(standing: Standing, limits: Interlocks) -> str | None:
     if standing.gate is not None:
         return f"the gate is closed: {standing.gate}"
     if standing.active is not None:
-        return f"fire {standing.active} of this lane is still active"
+        return _busy(standing)
     cap = limits.fires_per_day
     if cap is not None and standing.fires_today >= max(cap, 0):
         counted = f"{standing.fires_today} fires on {standing.day} ({limits.timezone})"
@@ -137,6 +138,10 @@ def refuse(standing: Standing, limits: Interlocks) -> str | None:
     if since is not None and since < limits.min_gap:
         return f"the last fire opened {since:.0f} s ago; limits.min_gap is {limits.min_gap:.0f} s"
     return None
+
+
+def _busy(standing: Standing) -> str:
+    return f"fire {standing.active} of this lane is still active"
 
 
 def _again(tx: Transaction, fire: int) -> Admission:
