@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from stoker.orchestrator.holder import named
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.orchestrator.slots import decide, register, take
 from stoker.sql.database import Database, Transaction
@@ -71,11 +72,15 @@ class Standing:
 
 
 def admit(database: Database, request: Request) -> Admission:
-    """Open the fire, or record why not; for a schedule only if a slot of it is due, and with what became of that."""
-    database.run("enter_lane", lane=request.lane)
-    if request.schedule is not None:
-        register(database, request.schedule)
-    return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
+    """Open the fire, or record why not; for a schedule only if a slot of it is due, and with what became of that.
+
+    Raises LaneHeldError when another session has locked what decides.
+    """
+    with named(database):
+        database.run("enter_lane", lane=request.lane)
+        if request.schedule is not None:
+            register(database, request.schedule)
+        return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
 
 
 def _admit(tx: Transaction, request: Request) -> Admission:
