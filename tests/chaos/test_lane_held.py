@@ -14,7 +14,6 @@ from tests.waiting import wait_until
 WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
 TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
 CONFIG = f"""
-[database]
 lock_timeout = "200ms"
 statement_timeout = "1s"
 [limits]
@@ -34,16 +33,9 @@ grace = "3s"
 """
 
 
-def write(project: Project) -> None:
-    project.write(CONFIG.replace("[database]", "", 1))
-    path = project.folder / "config.toml"
-    first, rest = path.read_text().split("\n\n", 1)
-    path.write_text(f"{first}\n{rest}")
-
-
 def test_the_slot_after_a_fire_was_killed_runs(project: Project) -> None:
     """R40: kill -9 of the fire that has the lane: it is closed as reaped, and the next due time fires, by nobody's doing."""
-    write(project)
+    project.write(CONFIG)
     project.enqueue("gated", 1)
     standing = project.start("run")
     project.wait_for_starts(1)
@@ -64,7 +56,7 @@ def test_the_slot_after_a_fire_was_killed_runs(project: Project) -> None:
 @pytest.mark.parametrize("table", ["lanes", "schedules"])
 def test_a_session_that_holds_the_lane_is_named_and_the_watchdog_tells(project: Project, table: str) -> None:
     """R40: `stoker fire` ends in time with who, since when and what to do; it is told after the grace; then it goes on."""
-    write(project)
+    project.write(CONFIG)
     assert [project.run("fire", *words).returncode for words in ((), ("--due",))] == [0, 0]
     with psycopg.connect(project.url, application_name="forgotten psql") as holder:
         holder.execute(f"select * from stoker.{table} for update".encode())
