@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak soak-minute check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration bench-year bench-peers clean
+.PHONY: help demo test soak soak-minute soak-triggers check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration bench-year bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ soak: $(VENV)/.test ## the long tests
 
 soak-minute: $(VENV)/.test ## a real minute: scheduler, database and watchdog killed in turn
 	$(BIN)/python -m pytest -m soak -n 0 --timeout 600 tests/chaos/test_real_minute.py
+
+soak-triggers: $(VENV)/.test ## five triggers at each of 500 due times
+	$(BIN)/python -m pytest -m soak -n 0 --timeout 1800 tests/chaos/test_many_triggers.py
 
 check: $(VENV)/.test ## lint and types
 	$(BIN)/ruff check .
