@@ -7,7 +7,7 @@ AUDIT := examples/audit
 STOKER := $(BIN)/stoker --config $(AUDIT)/config.toml
 FOLDER ?=
 
-.PHONY: help demo test soak check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration bench-peers clean
+.PHONY: help demo test soak soak-minute soak-triggers check format bench bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration bench-year bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,12 @@ test: $(VENV)/.test ## every test, on real PostgreSQL and real processes
 soak: $(VENV)/.test ## the long tests
 	$(BIN)/python -m pytest -m soak -n 1 --timeout 3600
 
+soak-minute: $(VENV)/.test ## a real minute: scheduler, database and watchdog killed in turn
+	$(BIN)/python -m pytest -m soak -n 0 --timeout 600 tests/chaos/test_real_minute.py
+
+soak-triggers: $(VENV)/.test ## five triggers at each of 500 due times
+	$(BIN)/python -m pytest -m soak -n 0 --timeout 1800 tests/chaos/test_many_triggers.py
+
 check: $(VENV)/.test ## lint and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,7 +53,7 @@ format: $(VENV)/.test ## lay the code out
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration ## the benches, one after the other
+bench: bench-start bench-memory bench-drain bench-enqueue bench-kinds bench-tuning bench-growth bench-pickup bench-barrier bench-migration bench-year ## the benches, one after the other
 
 bench-start: $(VENV)/.run ## an empty fire, and the first task
 	$(BIN)/python -m bench.start
@@ -78,6 +84,9 @@ bench-barrier: $(VENV)/.run ## from the last settlement to the note
 
 bench-migration: $(VENV)/.run ## how long migrations hold up producers and claims
 	$(BIN)/python -m bench.migration
+
+bench-year: $(VENV)/.run ## a virtual year under the watchdog: misses found, how soon, false pages
+	$(BIN)/python -m bench.year
 
 bench-peers: $(VENV)/.run ## the same beside other queues, which it installs; not a part of make bench
 	$(BIN)/python -m bench.peers

@@ -11,12 +11,14 @@
     python -m bench.pickup    how soon a task enqueued alone starts, while a worker lingers
     python -m bench.barrier   from the last settlement to the note
     python -m bench.migration how long migrations hold up producers and claims, with five million queued
+    python -m bench.year      a virtual year under the watchdog: misses found, how soon, false pages
 
 - ``server``: the folder, the server in it, and the stoker command as a real process;
 - ``backlog``: tasks loaded in bulk, and how fast they went;
 - ``floor``: what a bare loop of psycopg reaches with the same guarantees;
 - ``visitor``: a worker's visits to the database, without a runner;
 - ``proc``: processor time and memory of other processes, from /proc;
+- ``virtual``: a clock that can be set, and what happens by it;
 - ``report``: the table, the JSON line, and ``--save``;
 - ``handlers/``: the configuration and the handlers that are measured; ``statements/``: the floor's SQL, and the yardstick.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from stoker.orchestrator.holder import named
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.orchestrator.slots import decide, register, take
 from stoker.sql.database import Database, Transaction
@@ -71,11 +72,15 @@ class Standing:
 
 
 def admit(database: Database, request: Request) -> Admission:
-    """Open the fire, or record why not; for a schedule only if a slot of it is due, and with what became of that."""
-    database.run("enter_lane", lane=request.lane)
-    if request.schedule is not None:
-        register(database, request.schedule)
-    return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
+    """Open the fire, or record why not; for a schedule only if a slot of it is due, and with what became of that.
+
+    Raises LaneHeldError when another session has locked what decides.
+    """
+    with named(database):
+        database.run("enter_lane", lane=request.lane)
+        if request.schedule is not None:
+            register(database, request.schedule)
+        return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
 
 
 def _admit(tx: Transaction, request: Request) -> Admission:
@@ -94,6 +99,7 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     if due is not None and standing.active is not None and schedule is not None and schedule.overlap == "wait":
         return Admission(0, None, due.at, f"the slot waits for fire {standing.active}")
     if due is not None and schedule is not None and refusal is not None:
+        refusal = f"overlap: {refusal}" if refusal == _busy(standing) else refusal
         decide(tx, due, schedule, fire=0, refusal=refusal)
         return Admission(0, refusal, due.at)
     ((fire,),) = tx.run(
@@ -128,7 +134,7 @@ def refuse(standing: Standing, limits: Interlocks) -> str | None:
     if standing.gate is not None:
         return f"the gate is closed: {standing.gate}"
     if standing.active is not None:
-        return f"fire {standing.active} of this lane is still active"
+        return _busy(standing)
     cap = limits.fires_per_day
     if cap is not None and standing.fires_today >= max(cap, 0):
         counted = f"{standing.fires_today} fires on {standing.day} ({limits.timezone})"
@@ -137,6 +143,10 @@ def refuse(standing: Standing, limits: Interlocks) -> str | None:
     if since is not None and since < limits.min_gap:
         return f"the last fire opened {since:.0f} s ago; limits.min_gap is {limits.min_gap:.0f} s"
     return None
+
+
+def _busy(standing: Standing) -> str:
+    return f"fire {standing.active} of this lane is still active"
 
 
 def _again(tx: Transaction, fire: int) -> Admission:

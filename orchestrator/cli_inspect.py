@@ -8,6 +8,7 @@ import typer
 from stoker.orchestrator.cli_gate import why_closed
 from stoker.orchestrator.cli_modes import paused
 from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
+from stoker.sql.units import format_duration
 
 fires = typer.Typer(no_args_is_help=True, help="Look at fires.", context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -118,8 +119,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         say(f"{undelivered_words(kept)}. See: stoker outbox")
     if watchdog:
         say(
-            f"the watchdog looked {watchdog[0][0]:.0f} s ago"
-            + ("" if watchdog[0][0] <= watchdog[0][1] else ", which is too long")
+            f"the watchdog looked {format_duration(max(round(watchdog[0][0]), 0))} ago"
+            + ("" if watchdog[0][0] <= watchdog[0][1] else ", which is too long: does stoker-watchdog run?")
         )
 
 

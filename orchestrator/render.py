@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
+from stoker.sql.units import format_duration
+
 _HARMLESS = re.compile(r"(?:[A-Za-z0-9 .,;%()='+-]|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])|:(?!//)|/)*")
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
 _CELL_LIMIT = 200
@@ -39,9 +41,14 @@ def inert(value: object, limit: int = _CELL_LIMIT) -> str:
 def _when(facts: dict[str, Any]) -> str:
     why = f", because: {inert(facts['reason'])}" if facts["reason"] else ""
     code = f", code {inert(facts['code_version'])}" if facts["code_version"] else ""
-    watchdog = f" The watchdog looked {facts['watchdog']['age']} s before." if facts.get("watchdog") else ""
+    watchdog = _watchdog(facts["watchdog"]) if facts.get("watchdog") else ""
     times = f"opened {facts['opened_at'][:19]}, closed {facts['closed_at'][:19]} UTC"
     return f"Lane {inert(facts['lane'])}, {times}{code}{why}.{watchdog}"
+
+
+def _watchdog(seen: dict[str, float]) -> str:
+    late = "" if seen["age"] <= seen["expected"] else ", which is too long: does stoker-watchdog run?"
+    return f" The watchdog looked {format_duration(max(seen['age'], 0))} before{late or '.'}"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import Any
 
 import anyio
@@ -22,12 +23,13 @@ from stoker.hygiene.process import Child, spawn
 from stoker.orchestrator.beats import Pulse
 from stoker.orchestrator.logs import log
 from stoker.orchestrator.settings import ScheduleSettings
-from stoker.orchestrator.slots import rule_of, upcoming
+from stoker.orchestrator.slots import may_be_due, rule_of, upcoming
 from stoker.orchestrator.tell import CLOCK, beat_starter, instance
-from stoker.sql.database import Database, DatabaseUnreachableError
+from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 
 _LOOK_AGAIN_SECONDS = 10.0
 _SLEPT_SECONDS = 5.0
+_MOST_DOUBLED = 5
 _EXPECTED_SECONDS = 60.0
 _MARGIN = timedelta(milliseconds=20)
 
@@ -63,7 +65,9 @@ class Clock:
         self._modes = modes
         self._pulse = pulse or Pulse()
         self._ahead = timedelta()
-        self._fires: dict[str, Child] = {}
+        self._fires: dict[str, list[Child]] = {name: [] for name in schedules}
+        self._waiting: set[str] = set()
+        self._failures: dict[str, int] = {}
         self._scheduler: Any = None
 
     async def start(self, group: TaskGroup) -> None:
@@ -84,7 +88,7 @@ class Clock:
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
         with anyio.CancelScope(shield=True):
-            for child in list(self._fires.values()):
+            for child in [child for fires in self._fires.values() for child in fires]:
                 child.terminate()
                 await child.wait()
             await run_sync(self._beat, 0.0)
@@ -94,29 +98,53 @@ class Clock:
         group.start_soon(self.fire, name)
 
     async def fire(self, name: str) -> None:
-        """Start a fire for whatever slot of this schedule is due, and wait for its end."""
-        if name in self._fires:
+        """Start a fire for whatever slot of this schedule is due, and wait for its end.
+
+        While one runs, another one only says of its slot that it is skipped; or the slot waits till the first has ended.
+        """
+        running = self._fires[name]
+        if running and self._schedules[name].overlap == "wait":
+            self._waiting.add(name)
             return
-        child = self._fires[name] = spawn([*self._command, name], env=os.environ, stdout=2, die_with_parent=False)
+        if len(running) > 1:
+            return
+        child = spawn([*self._command, name], env=os.environ, stdout=2, die_with_parent=False)
+        running.append(child)
         try:
             await child.wait()
         finally:
             if child.returncode is not None:
-                del self._fires[name]
+                running.remove(child)
+        self._failures[name] = self._failures.get(name, 0) + 1 if child.returncode else 0
         if child.returncode:
             log("fire ended badly", "error", schedule=name, status=child.returncode)
+        if name in self._waiting:
+            self._waiting.discard(name)
+            await self.fire(name)
 
     async def _stay_awake(self, scheduler: Any, group: TaskGroup) -> None:
-        """A host that slept, or whose clock was set, does not wait out what it meant to wait for, and looks what was due."""
-        while True:
+        """A host that slept, or whose clock was set, does not wait out what it meant to wait for, and looks what was due.
+
+        So does one whose fire found no database, or had to wait for a fire of another schedule: later each time it fails.
+        """
+        for turn in count():
             before = datetime.now(UTC)
             await anyio.sleep(_LOOK_AGAIN_SECONDS)
             await self._set_clock()
             for job in scheduler.get_jobs():
                 job.reschedule(job.trigger)
-            if abs((datetime.now(UTC) - before).total_seconds() - _LOOK_AGAIN_SECONDS) > _SLEPT_SECONDS:
-                for name in self._schedules:
+            slept = abs((datetime.now(UTC) - before).total_seconds() - _LOOK_AGAIN_SECONDS) > _SLEPT_SECONDS
+            for name, schedule in self._schedules.items():
+                is_its_turn = turn % 2 ** min(self._failures.get(name, 0), _MOST_DOUBLED) == 0
+                if slept or (is_its_turn and not self._fires[name] and await run_sync(self._is_left, schedule)):
                     group.start_soon(self.fire, name)
+
+    def _is_left(self, schedule: ScheduleSettings) -> bool:
+        """Whether a due time is still to be decided."""
+        try:
+            return may_be_due(self._database, schedule)
+        except (DatabaseUnreachableError, StatementError):
+            return False
 
     def _beat(self, expected_seconds: float = _EXPECTED_SECONDS) -> None:
         beat_starter(self._database, CLOCK, instance(), expected_seconds, self._modes)

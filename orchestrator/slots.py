@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from stoker.orchestrator.holder import named
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.sql.database import Database, Transaction
 from stoker.sql.due import due_after, due_before
@@ -73,7 +74,8 @@ def register(database: Database, schedule: ScheduleSettings) -> None:
 
 def may_be_due(database: Database, schedule: ScheduleSettings) -> bool:
     """Whether a slot is to be decided, or the schedule was edited: looked at without a lock, so ``take`` looks again."""
-    register(database, schedule)
+    with named(database):
+        register(database, schedule)
     (seen,) = database.rows(Registered, "look_schedule", schedule=schedule.name)
     return seen.rule != rule_of(schedule) or next(seen.pending(), None) is not None
 

@@ -24,6 +24,7 @@ Parameters = dict[str, Any]
 
 # Deadlock, serialization failure, lock and statement timeout, read-only server, shutdown, too many connections.
 TRANSIENT = frozenset({"40P01", "40001", "55P03", "57014", "25006", "57P01", "57P02", "57P03", "53300"})
+_LOCK_NOT_AVAILABLE = "55P03"
 # What the driver says of a URL that it read otherwise than it was meant; it quotes parts of it, often of the password.
 _MISREAD = re.compile(r"connection (option|info)|percent-encoded|URI|host (name )?[\"'][^\"']*@")
 _NOT_A_URL = "the database's URL cannot be read: are the special characters of its password percent-encoded?"
@@ -35,6 +36,10 @@ StatementError = psycopg.Error
 
 class DatabaseUnreachableError(Exception):
     """No connection could be made, or it was lost for longer than the retries last."""
+
+
+class LockHeldError(DatabaseUnreachableError):
+    """Another session holds a lock that is needed, for longer than the retries last."""
 
 
 class CommitUnknownError(DatabaseUnreachableError):
@@ -171,7 +176,9 @@ class Database:
             result: Result = retrying(self._attempt, attempt, repeatable=repeatable)
             return result
         except tenacity.RetryError as error:
-            raise DatabaseUnreachableError(_words(error.last_attempt.exception() or error)) from None
+            last = error.last_attempt.exception() or error
+            is_held = getattr(last.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+            raise (LockHeldError if is_held else DatabaseUnreachableError)(_words(last)) from None
 
     def _count(self, _: object) -> None:
         self.retries += 1
