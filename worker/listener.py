@@ -9,7 +9,7 @@ import anyio
 
 from stoker.sql.payload import PayloadError, decode, encode
 from stoker.worker.capture import Tail
-from stoker.worker.redact import bounded
+from stoker.worker.redact import LOOKED_AT, bounded
 
 _CHUNK = 1 << 16
 _HEAD = 1 << 12
@@ -21,7 +21,7 @@ class Listener:
 
     def __init__(self, output_limit: int, result_limit: int, progress: Callable[[float, str], None] = lambda *_: None) -> None:
         self._tail = Tail(output_limit)
-        self._errors = Tail(min(output_limit, 4000))
+        self._errors = Tail(LOOKED_AT)
         self._line = bytearray()
         self._result_limit = result_limit
         self.result: str | None = None
@@ -121,5 +121,5 @@ class Listener:
         return self._tail.text() or None
 
     def errors(self) -> str:
-        """The end of standard error."""
-        return self._errors.text()
+        """The end of standard error, in whole lines."""
+        return self._errors.whole_lines()
