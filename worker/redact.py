@@ -103,8 +103,8 @@ def _known(text: str, known: list[tuple[str, str]]) -> Found:
             yield *match.span(), whole[match[0]]
     for length in sorted({len(form) for form in whole if len(form) >= _ANYWHERE}):
         for at in range(len(text) - length + 1):
-            if place := whole.get(text[at : at + length]):
-                yield at, at + length, place
+            if found := whole.get(text[at : at + length]):
+                yield at, at + length, found
 
 
 def _forms(value: str) -> set[str]:
