@@ -32,6 +32,17 @@ _WORDS_LIMIT = 2000
 _AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
 
 
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # a hook cannot be taken back: one serves all runners of a process
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 def main() -> None:
     """Run until the feed ends."""
     feed, acks, page, answers = (int(argument) for argument in sys.argv[1:5])
@@ -108,8 +119,7 @@ class Runner:
         self._armed_ns = 0
         self._busy_ns = 0
         self._cut: tuple[bytes, list[str]] = b"", []
-        self._is_forked = False
-        os.register_at_fork(after_in_child=self._note_fork)
+        self._forks = _forks
 
     @property
     def current(self) -> int:
@@ -155,7 +165,7 @@ class Runner:
                 message = None if result is None else self._done(number, result, line, place)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
                 message = self._failed(number, error, self._payload(line, place))
-            if self._is_forked:
+            if self._forks != _forks:
                 os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
             ended = clock()
             took = ended - started
@@ -175,8 +185,10 @@ class Runner:
         payload = read_one(self._cut[1][place])
         return None if isinstance(payload, UnreadableError) else payload
 
-    def _note_fork(self) -> None:
-        self._is_forked = True
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child that the handler forked."""
+        return self._forks != _forks
 
     def send(self, message: list[Any]) -> None:
         """Tell the keeper; threads do not write into each other's messages."""
