@@ -60,7 +60,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
-    from stoker.hygiene.outbox import undelivered, undelivered_words
+    from stoker.hygiene.outbox import undelivered, undelivered_words, unknown_channel
     from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
@@ -115,7 +115,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
     for kept in messages:
-        say(f"{undelivered_words(kept)}. See: stoker outbox")
+        is_known = kept["channel"] in session.config.notify or not kept["waiting"]
+        say(f"{undelivered_words(kept)}. {'See: stoker outbox' if is_known else unknown_channel(kept['channel'])}")
     if watchdog:
         say(
             f"the watchdog looked {watchdog[0][0]:.0f} s ago"
