@@ -4,14 +4,16 @@ import json
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from stoker.sql.payload import PayloadError, decode, encode
 from stoker.worker.capture import Tail
-from stoker.worker.long_line import LongLine
 from stoker.worker.redact import LOOKED_AT, bounded
+
+if TYPE_CHECKING:
+    from stoker.worker.long_line import LongLine
 
 _CHUNK = 1 << 16
 _BLANK = b"\xef\xbb\xbf \t\r"  # a mark of byte order, which some programs begin with, is one
@@ -78,10 +80,12 @@ class Listener:
             self._take_line(line + b"\n")
         self._line = rest
         if len(rest) > self._result_limit + 1024:
+            from stoker.worker.long_line import LongLine  # for one program in a thousand
+
             self._tail.add(rest)
             self._long, self._line = LongLine(rest.lstrip(_BLANK)), b""
 
-    def _end_long(self, line: LongLine) -> None:
+    def _end_long(self, line: "LongLine") -> None:
         """A line is over of which nothing was kept but its end; what it meant must not be lost without a word."""
         limit = f"above the limit of {self._result_limit:,} bytes (result_limit)"
         if b"result" in line.keys:
