@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stoker.hygiene.outbox import undelivered, undelivered_words
+from stoker.hygiene.outbox import is_stuck, undelivered, undelivered_words
 from stoker.sql.database import Transaction
 from stoker.sql.units import format_duration
 
@@ -175,7 +175,7 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
     needs += [
         {"what": "not delivered", "text": f"{undelivered_words(one)}. See: stoker outbox"}
         for one in facts["undelivered"]
-        if one["failing"] or one["dead"] or one["held"]
+        if is_stuck(one)
     ]
     for mode in facts["modes"]:
         if mode["failed"]:

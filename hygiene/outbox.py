@@ -6,7 +6,9 @@ The channels are those that the fire's own host had when the fire opened: whoeve
 from typing import Any
 
 from stoker.sql.database import Database, Transaction
+from stoker.sql.units import format_duration
 
+LONG_SECONDS = 3600.0
 ALWAYS, PROBLEMS = "always", "problems"
 _NORMAL, _RESTORED = "normal", "restored"
 _NAMES = ("channel", "waiting", "failing", "dead", "held", "oldest", "error")
@@ -35,8 +37,23 @@ def undelivered(database: Database | Transaction) -> list[dict[str, Any]]:
     return [dict(zip(_NAMES, row, strict=True)) for row in database.run("outbox_counts")]
 
 
+def is_stuck(one: dict[str, Any]) -> bool:
+    """Whether what is undelivered by a channel needs a person: also when nobody has tried for an hour, as without a channel."""
+    return bool(one["failing"] or one["dead"] or one["held"] or one["oldest"] > LONG_SECONDS)
+
+
 def undelivered_words(one: dict[str, Any]) -> str:
     """The same of one channel, for people."""
     counts = (("waiting", "wait"), ("dead", "could not be delivered"), ("held", "held after a restore"))
     words = ", ".join(f"{one[name]:,} {text}" for name, text in counts if one[name])
+    if one["waiting"] and one["oldest"] > LONG_SECONDS:
+        words += f", the oldest for {format_duration(one['oldest'] // 60 * 60)}"
     return f"Messages by {one['channel']}: {words}" + (f"; last: {one['error']}" if one["error"] else "")
+
+
+def unknown_channel(name: str) -> str:
+    """What to do about messages by a channel that is not configured here."""
+    return (
+        "No channel of this name is configured here: if no other host has it, put it back,"
+        f" or give them up: stoker outbox drop --channel {name} --reason TEXT"
+    )

@@ -4,12 +4,14 @@ import json
 import uuid
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.orchestrator.holder import named
 from stoker.orchestrator.settings import ScheduleSettings
-from stoker.orchestrator.slots import decide, register, take
 from stoker.sql.database import Database, Transaction
+
+if TYPE_CHECKING:
+    from stoker.orchestrator.slots import Due
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +81,19 @@ def admit(database: Database, request: Request) -> Admission:
     with named(database):
         database.run("enter_lane", lane=request.lane)
         if request.schedule is not None:
+            from stoker.orchestrator.slots import register  # here and below 3 ms, for a fire of a schedule
+
             register(database, request.schedule)
         return database.in_transaction(lambda tx: _admit(tx, request), repeatable=True)
 
 
 def _admit(tx: Transaction, request: Request) -> Admission:
     schedule = request.schedule
-    due = take(tx, schedule) if schedule is not None else None
+    due = _take(tx, schedule) if schedule is not None else None
     if schedule is not None and due is None and not tx.run("find_admission", key=request.key):
         return Admission(0, None, idle="no slot is due, or another trigger has taken it")
     if due is not None and schedule is not None and due.held:
-        decide(tx, due, schedule, fire=0, refusal=due.held)
+        _decide(tx, due, schedule, fire=0, refusal=due.held)
         return Admission(0, due.held, due.at)
     tx.run("lock_lane", lane=request.lane)
     (standing,) = tx.rows(Standing, "look_admission", lane=request.lane, timezone=request.interlocks.timezone, key=request.key)
@@ -100,7 +104,7 @@ def _admit(tx: Transaction, request: Request) -> Admission:
         return Admission(0, None, due.at, f"the slot waits for fire {standing.active}")
     if due is not None and schedule is not None and refusal is not None:
         refusal = f"overlap: {refusal}" if refusal == _busy(standing) else refusal
-        decide(tx, due, schedule, fire=0, refusal=refusal)
+        _decide(tx, due, schedule, fire=0, refusal=refusal)
         return Admission(0, refusal, due.at)
     ((fire,),) = tx.run(
         "open_fire",
@@ -119,8 +123,20 @@ def _admit(tx: Transaction, request: Request) -> Admission:
     if request.channels and refusal is None:
         tx.run("say_channels", fire=fire, channels=json.dumps(request.channels))
     if due is not None and schedule is not None:
-        decide(tx, due, schedule, fire=fire, refusal=refusal)
+        _decide(tx, due, schedule, fire=fire, refusal=refusal)
     return Admission(fire, refusal, due.at if due else None)
+
+
+def _take(tx: Transaction, schedule: ScheduleSettings) -> "Due | None":
+    from stoker.orchestrator.slots import take
+
+    return take(tx, schedule)
+
+
+def _decide(tx: Transaction, due: "Due", schedule: ScheduleSettings, *, fire: int, refusal: str | None) -> None:
+    from stoker.orchestrator.slots import decide
+
+    decide(tx, due, schedule, fire=fire, refusal=refusal)
 
 
 def foresee(database: Database, lane: str, limits: Interlocks) -> str | None:

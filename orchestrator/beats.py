@@ -4,6 +4,7 @@ import time
 
 from stoker.orchestrator.tell import instance, told
 from stoker.sql.database import Database
+from stoker.worker.redact import bounded
 
 
 class Pulse:
@@ -27,6 +28,7 @@ class Pulse:
         return sorted(self._beats)
 
 
-def beat(database: Database, component: str, expected_seconds: float) -> bool:
-    """Tell the database; False when it could not be told, which breaks nothing."""
-    return told(component, lambda: database.run("beat", component=component, instance=instance(), expected=expected_seconds))
+def beat(database: Database, component: str, expected_seconds: float, failures: int = 0, error: str | None = None) -> bool:
+    """Tell the database, also of batches in a row that failed; False when it could not be told, which breaks nothing."""
+    facts = {"component": component, "instance": instance(), "expected": expected_seconds, "failures": failures}
+    return told(component, lambda: database.run("beat", error=None if error is None else bounded(error, 500), **facts))

@@ -61,7 +61,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
-    from stoker.hygiene.outbox import undelivered, undelivered_words
+    from stoker.hygiene.outbox import undelivered, undelivered_words, unknown_channel
+    from stoker.orchestrator.readiness import Beat, troubles, wanted
     from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
@@ -92,13 +93,14 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         for mode, counts in sorted(modes.items())
     ]
     missed, messages = unserved(database, session.config), undelivered(database)
+    unwell = troubles(database.rows(Beat, "list_heartbeats"), wanted(session.config))
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
         watched = watchdog[0][0] if watchdog else None
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
-        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
+        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates, "troubles": unwell})
         return
     if gate:
         say(f"the gate is closed: {gate}")
@@ -115,8 +117,11 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         ((done, failed, retried, living, workers),) = database.run("live_progress", fire=fire)
         say(f"fire {fire} is active: {done} done, {failed} failed, {retried} retried, {living} of {workers} workers at work")
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
+    for words in unwell:
+        say(words)
     for kept in messages:
-        say(f"{undelivered_words(kept)}. See: stoker outbox")
+        is_known = kept["channel"] in session.config.notify or not kept["waiting"]
+        say(f"{undelivered_words(kept)}. {'See: stoker outbox' if is_known else unknown_channel(kept['channel'])}")
     if watchdog:
         say(
             f"the watchdog looked {format_duration(max(round(watchdog[0][0]), 0))} ago"

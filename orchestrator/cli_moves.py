@@ -98,7 +98,7 @@ def hold(session: Session, asked: Asked) -> None:
 def resume(
     session: Session,
     asked: Asked,
-    answer: Annotated[Optional[str], typer.Option(help="The answer to their question, kept in the events.")] = None,  # noqa: UP045
+    answer: Annotated[Optional[str], typer.Option(help="The answer: the handler finds it as task.answer.")] = None,  # noqa: UP045
 ) -> None:
     """Queue held tasks again; what waits for approval is approved instead: stoker tasks resume 17 --answer "the blue one"."""
     _do(session, moves.RESUME, asked, answer=answer)
@@ -112,7 +112,11 @@ def erase(
     force: Annotated[bool, typer.Option("--force", help="Cancel it first if it is not finished.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for programs.")] = False,
 ) -> None:
-    """Take out what one finished task says: payload, result, output, error texts, steps, progress. The fact stays.
+    """Take out what one finished task says, for good; that it was, and how it ended, stays.
+
+    Gone are payload, result, output, steps, progress, the error text of every attempt, also where a note quotes it, questions,
+    answers, and why it was cancelled. What stays: mode, times, kinds of error, key, tags, label, and the events with their
+    reasons.
 
     stoker tasks erase 17 --reason "asked for by the customer"
     """

@@ -111,16 +111,21 @@ def outbox_retry(
 @outbox.command("drop")
 def outbox_drop(
     context: typer.Context,
-    message: Annotated[int, typer.Argument(help="Its number.")],
     reason: Annotated[str, typer.Option(help="Why, for stoker events.")],
+    message: Annotated[Optional[int], typer.Argument(help="Its number.")] = None,  # noqa: UP045
+    channel: Annotated[Optional[str], typer.Option(help="All of this channel instead.")] = None,  # noqa: UP045
     by: By = None,
 ) -> None:
-    """Give a message up that was not delivered; its note stays: stoker outbox drop 17 --reason "told by telephone"."""
+    """Give up what was not delivered; its note stays: stoker outbox drop 17 --reason "told by telephone", or --channel NAME."""
     if not reason.strip():
         raise UsageError("say why: --reason TEXT")
-    if not context.obj.database.run("drop_message", message=message, actor=actor(by), reason=reason):
+    if (message is None) == (channel is None):
+        raise UsageError("give a number (see: stoker outbox), or --channel NAME")
+    parameters = {"message": message, "channel": channel, "actor": actor(by), "reason": reason}
+    dropped = [number for (number,) in context.obj.database.run("drop_message", **parameters)]
+    if message is not None and not dropped:
         raise UsageError(f"message {message} is not there, or is over")
-    say(f"dropped message {message}")
+    say(f"dropped message {message}" if message is not None else f"dropped {len(dropped):,} message(s) by {channel}")
 
 
 @notify.command("test")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stoker.hygiene.outbox import undelivered, undelivered_words
+from stoker.hygiene.outbox import is_stuck, undelivered, undelivered_words, unknown_channel
 from stoker.hygiene.process import spawn
 from stoker.hygiene.restored import RestoredError
 from stoker.orchestrator.config import Config
@@ -90,8 +90,8 @@ def _database(session: Session) -> Iterator[Finding]:
         )
     for kept in undelivered(database):
         known = kept["channel"] in session.config.notify or not kept["waiting"]
-        hint = "See: stoker outbox" if known else "No channel of this name is configured here"
-        if kept["failing"] or kept["dead"] or kept["held"] or not known:
+        if is_stuck(kept) or not known:
+            hint = "See: stoker outbox" if known else unknown_channel(kept["channel"])
             yield Finding("delivery", False, f"{undelivered_words(kept)}. {hint}")
     for one in unserved(database, session.config):
         yield Finding("queue", False, f"{why_unserved(*one, session.config)}. Does another host run it? Else install its code.")

@@ -16,6 +16,7 @@ from stoker.sql.database import Database
 
 _STARTERS = {CLOCK, DUE, FIRE}
 _BY_SCHEDULE = {CLOCK, DUE}
+_WATCHDOG = "watchdog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Beat:
     expected_seconds: float
     is_late: bool
     modes: list[str] | None = None
+    failures: int = 0
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Readiness:
                     "seconds": round(one.seconds, 1),
                     "expected_seconds": one.expected_seconds,
                     "is_late": one.is_late,
+                    "failures": one.failures,
                 }
                 for one in self.shown()
             ],
@@ -136,11 +140,39 @@ def judge(beats: Sequence[Beat], broken: Sequence[Broken], want: Wanted) -> list
             if mode not in covered
         ]
     missing += [_unusable(one, want) for one in broken]
-    for name in want.loops:
-        own = [one for one in beats if one.component == loop_component(name)]
-        if not any(not one.is_late for one in own):
-            missing.append(f"loop {name}: no stoker run has kept it {_since(own)}")
-    return missing
+    return missing + _loops_missing(beats, want)
+
+
+def troubles(beats: Sequence[Beat], want: Wanted) -> list[str]:
+    """What of that which stands is not well, in words: loops that nobody keeps, what is not heard of, what keeps failing.
+
+    Who ended in order is not missed, and neither is one whose place another has taken.
+    """
+    newest: dict[str, Beat] = {}
+    for one in sorted(beats, key=lambda one: one.is_late):
+        newest.setdefault(one.component, one)
+    loops = {loop_component(name) for name in want.loops}
+    words = _loops_missing(beats, want)
+    words += [
+        f"{one.component}: not heard of {_since([one])}; it was to be within {one.expected_seconds:.0f} s"
+        for one in newest.values()
+        if one.is_late and one.expected_seconds and one.component not in {*_STARTERS, *loops, _WATCHDOG}
+    ]
+    words += [
+        f"{one.component}: failed {one.failures:,} time{'s' * (one.failures > 1)} in a row ({one.instance}), last: {one.error}"
+        for one in beats
+        if one.failures and not one.is_late
+    ]
+    return words
+
+
+def _loops_missing(beats: Sequence[Beat], want: Wanted) -> list[str]:
+    by_name = {name: [one for one in beats if one.component == loop_component(name)] for name in want.loops}
+    return [
+        f"loop {name}: no stoker run has kept it {_since(own)}"
+        for name, own in by_name.items()
+        if all(one.is_late for one in own)
+    ]
 
 
 def _unusable(one: Broken, want: Wanted) -> str:

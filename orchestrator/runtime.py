@@ -22,6 +22,7 @@ from stoker.sql.database import Database, DatabaseUnreachableError
 
 BROKEN = 70
 _LONGEST_PAUSE_SECONDS = 60.0
+_LONGEST_REASON = 500
 
 
 class CoreLoopError(Exception):
@@ -114,32 +115,34 @@ class Runtime:
         _ = all(beat(self._database, loop.name, 0.0) for loop in self._loops)
 
     async def _keep(self, loop: Standing, group: TaskGroup, failed: list[CoreLoopError]) -> None:
-        failures = 0
+        failures, why = 0, None
         while True:
-            await self._beat(loop)
+            await self._beat(loop, failures, why)
             try:
                 done = await loop.once()
             except DatabaseUnreachableError as error:
                 log("database unreachable", "warning", loop=loop.name, reason=str(error))
-                failures += 1
+                failures, why = failures + 1, "the database could not be reached"
             except Exception as error:  # noqa: BLE001 - whatever a loop raises, its tier decides
-                log("loop failed", "error", loop=loop.name, core=loop.core, kind=type(error).__name__, reason=str(error)[:500])
-                failures += 1
+                failures, why = failures + 1, str(error)[:_LONGEST_REASON] or type(error).__name__
+                log("loop failed", "error", loop=loop.name, core=loop.core, kind=type(error).__name__, reason=why)
                 if loop.core:
                     failed.append(CoreLoopError(f"loop {loop.name} failed: {type(error).__name__}"))
                     failed[-1].__cause__ = error
                     group.cancel_scope.cancel()
                     return
             else:
-                failures = 0
+                failures, why = 0, None
                 log("loop", "debug", loop=loop.name, done=done)
+            if failures:
+                await self._beat(loop, failures, why)
             await anyio.sleep(_pause(loop, failures))
 
-    async def _beat(self, loop: Standing) -> None:
+    async def _beat(self, loop: Standing, failures: int, why: str | None) -> None:
         """A heartbeat that fails never breaks its loop."""
         expected = 2 * (loop.interval + _LONGEST_PAUSE_SECONDS) + loop.longest
         self._pulse.beat(loop.name, expected)
-        await run_sync(beat, self._database, loop.name, expected)
+        await run_sync(beat, self._database, loop.name, expected, failures, why)
 
 
 async def _until_told(group: TaskGroup) -> None:

@@ -1,16 +1,17 @@
 """Receivers on loopback: HTTP that answers as it is told, SMTP that keeps what it gets."""
 
+import gzip
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-DROP, HANG, TRICKLE = "drop", "hang", "trickle"
+DROP, HANG, TRICKLE, FLOOD, BOMB, CONTINUE = "drop", "hang", "trickle", "flood", "bomb", "continue"
 
 
 @dataclass
@@ -29,12 +30,14 @@ class Told:
 
 @dataclass
 class Sink:
-    """``answers`` are used up one by one, then ``usual`` holds: a status, DROP after reading, HANG, or TRICKLE."""
+    """``answers`` are used up one by one, then ``usual`` holds: a status, DROP after reading, HANG, TRICKLE, or what is
+    said without end: FLOOD, a body; BOMB, one of packed zeros; CONTINUE, "go on"."""
 
     usual: int | str = 200
     answers: list[int | str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
+    flooded: int = 0
     release: threading.Event = field(default_factory=threading.Event)
     port: int = 0
 
@@ -62,6 +65,8 @@ def http_sink(tls: Any = None) -> Iterator[Sink]:
             if answer == TRICKLE:
                 while not sink.release.wait(0.05):
                     self.wfile.write(b"H")
+            if answer in (FLOOD, BOMB, CONTINUE):
+                self.flood(str(answer))
             if isinstance(answer, str):
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -70,6 +75,16 @@ def http_sink(tls: Any = None) -> Iterator[Sink]:
             for name, value in sink.headers.items():
                 self.send_header(name, value)
             self.end_headers()
+
+        def flood(self, kind: str) -> None:
+            """Write until nobody takes it any more."""
+            packed = "Content-Encoding: gzip\r\n" if kind == BOMB else ""
+            if kind != CONTINUE:
+                self.wfile.write(f"HTTP/1.1 200 OK\r\n{packed}Content-Length: {10 << 30}\r\n\r\n".encode())
+            part = b"HTTP/1.1 100 Continue\r\n\r\n" if kind == CONTINUE else gzip.compress(b"\0" * (1 << 22))
+            with suppress(OSError):
+                while True:
+                    sink.flooded += self.connection.send(part)
 
         def log_message(self, *_: Any) -> None:
             """Nothing."""

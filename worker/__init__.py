@@ -18,9 +18,10 @@ no user code; the runner imports the handlers and nothing of the database.
     pen.py       the runner it keeps: start, feed, hear, end
     wire.py      the pipes to it; frames.py what goes in, said.py and over.py what is learned
     command.py   the same for a mode whose runner is the user's own program; pipes.py and listener.py speak with it
+                 (long_line.py: a line of it that is too long to be kept)
     capture.py   what tasks print, task by task, bounded
 
-    runner.py    the runner: import the handler, run what is fed; overlap.py runs several at a time
+    runner.py    the runner: run what is fed by the handler that found.py finds; overlap.py runs several at a time
     steps.py     steps and progress as the runner sees them; calling_off.py cancels async handlers
     slate.py     the shared page on which a runner says what it does; it survives the runner
     pieces.py    JSON cut into its parts without reading it

@@ -111,6 +111,11 @@ class Tail:
         text = self._kept.decode("utf-8", "replace").replace("\0", "\ufffd")
         return f"[... {self._cut:,} bytes cut ...]\n{text}" if self._cut else text
 
+    def whole_lines(self) -> str:
+        """The same without a mark, and without the line that was cut."""
+        text = self._kept.decode("utf-8", "replace").replace("\0", "\ufffd")
+        return text.partition("\n")[2] if self._cut else text
+
 
 class Ear:
     """The keeper's side: sorts a runner's output by task."""

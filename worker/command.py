@@ -25,7 +25,7 @@ from stoker.worker.notices import Notices, Subject
 from stoker.worker.orders import Orders
 from stoker.worker.over import Death, Over
 from stoker.worker.pipes import Pipes
-from stoker.worker.redact import stored
+from stoker.worker.redact import last_line
 from stoker.worker.task import delivery_id_of
 
 TRY_AGAIN = 75
@@ -260,8 +260,7 @@ class CommandPen:
             entry.said, entry.error_kind, entry.seconds = FAILED, self._how, seconds
             mode = self.orders.mode
             said = "" if mode.is_plain else listener.errors()
-            words = stored(said, mode.errors, _value(turn.payload), mode.secrets()).strip()
-            entry.error = words.splitlines()[-1] if words else self._how
+            entry.error = last_line(said, mode.errors, _value(turn.payload), mode.secrets()) or self._how
             entry.is_permanent = returncode in PERMANENT
             entry.is_retriable = returncode == TRY_AGAIN
         elif listener.complaint:

@@ -18,10 +18,12 @@ from typing import Any
 import anyio
 
 from stoker.hygiene.process import Child, become_subreaper, describe_exit, end_strays, end_tree, spawn
+from stoker.worker.capture import Tail
 from stoker.worker.orders import BASE_ENVIRONMENT
-from stoker.worker.redact import redact
+from stoker.worker.redact import LOOKED_AT, bounded, redact
 
-_SAID_BYTES = 4000
+_SAID_LENGTH = 4000
+_ERROR_LENGTH = 500
 _TOLD_BYTES = 60_000
 _CHUNK = 1 << 16
 
@@ -67,7 +69,7 @@ class Pass:
     def __init__(self, orders: LoopOrders) -> None:
         self._orders = orders
         self._told = self._heard = -1
-        self._said = b""
+        self._said = Tail(LOOKED_AT)
         self._why = ""
 
     async def run(self) -> dict[str, Any]:
@@ -127,7 +129,7 @@ class Pass:
             data = _read(self._heard)
             if data == b"":
                 return
-            self._said = (self._said + (data or b""))[-_SAID_BYTES:]
+            self._said.add(data or b"")
 
     async def _hear_signals(self, limit: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
@@ -148,13 +150,13 @@ class Pass:
     def _outcome(self, error: str | None, child: Child | None = None) -> dict[str, Any]:
         """What came of it; its own words, and an error's, without what looks like a secret."""
         with contextlib.suppress(OSError):
-            self._said = (self._said + (_read(self._heard) or b""))[-_SAID_BYTES:]
+            self._said.add(_read(self._heard) or b"")
         count = None
         if error is None and child is not None:
             count, error = self._verdict(child)
         secrets = {name: value for name, value in self._orders.environment.items() if name not in BASE_ENVIRONMENT}
-        said = redact(self._said.decode("utf-8", "replace"), None, secrets)
-        error = None if error is None else redact(error[:_SAID_BYTES], None, secrets)[:500]
+        said = redact(self._said.whole_lines(), None, secrets)[-_SAID_LENGTH:]
+        error = None if error is None else bounded(redact(error, None, secrets), _ERROR_LENGTH)
         return {"count": count, "error": error, "said": said, "strays": 0}
 
     def _verdict(self, child: Child) -> tuple[int | None, str | None]:

@@ -109,7 +109,7 @@ class OverlappingRunner(Runner):
         task = Task(turn.id, self._mode, turn.payload, turn.attempt, self._installation)
         task.number = turn.number
         message = await self._try(turn, task)
-        if self._is_forked:
+        if self.is_forked:
             os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
         if self._voice.number == turn.number:
             self._voice.turn_to(0)

@@ -7,20 +7,18 @@ before it starts it. It arms a timer of its own, so that it ends even if the kee
 """
 
 import _thread
-import contextlib
 import gc
-import importlib
 import json
 import os
 import signal
 import sys
 import time
-import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stoker.worker.capture import MixedVoice, Voice
 from stoker.worker.errors import kind_of, names_of, place_of, text_of, traceback_of
+from stoker.worker.found import find_handler, is_async
 from stoker.worker.pieces import UnreadableError, cut, read_one, salvage
 from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
@@ -29,7 +27,17 @@ from stoker.worker.task import Task
 WORTH_KEEPING_NS = 100_000_000
 _CHUNK = 1 << 20
 _WORDS_LIMIT = 2000
-_AWAITED = 0x80 | 0x100  # inspect.CO_COROUTINE, inspect.CO_ITERABLE_COROUTINE
+
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # a hook cannot be taken back: one serves all runners of a process
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def main() -> None:
@@ -40,13 +48,13 @@ def main() -> None:
     voice = Voice(hello["nonce"]) if hello["concurrency"] == 1 else MixedVoice(hello["nonce"])
     sys.stdout = sys.stderr = voice
     try:
-        handler = _find(hello["handler"], hello["folder"])
-        if hello["concurrency"] > 1 and not _is_async(handler):
+        handler = find_handler(hello["handler"], hello["folder"])
+        if hello["concurrency"] > 1 and not is_async(handler):
             raise TypeError(f"concurrency = {hello['concurrency']} needs an async handler, and {hello['handler']} is not")
         if hello.get("model"):
             from stoker.worker.fit import fitted
 
-            handler = fitted(handler, hello["model"], hello["folder"], is_async=_is_async(handler))
+            handler = fitted(handler, hello["model"], hello["folder"], is_async=is_async(handler))
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
         send(acks, ["broken", f"{kind_of(error)}: {stored(text_of(error), hello['errors'], None, _secrets(hello))}"])
         return
@@ -59,7 +67,7 @@ def main() -> None:
 
 def _made(hello: dict[str, Any], handler: Callable[[Task[Any]], Any], acks: int, slate: Slate, voice: Voice) -> "Runner":
     if not isinstance(voice, MixedVoice):
-        if _is_async(handler):
+        if is_async(handler):
             from stoker.worker.calling_off import synchronous
 
             handler = synchronous(handler, slate, voice)
@@ -108,8 +116,7 @@ class Runner:
         self._armed_ns = 0
         self._busy_ns = 0
         self._cut: tuple[bytes, list[str]] = b"", []
-        self._is_forked = False
-        os.register_at_fork(after_in_child=self._note_fork)
+        self._forks = _forks
 
     @property
     def current(self) -> int:
@@ -155,7 +162,7 @@ class Runner:
                 message = None if result is None else self._done(number, result, line, place)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; all of it is a failed attempt
                 message = self._failed(number, error, self._payload(line, place))
-            if self._is_forked:
+            if self._forks != _forks:
                 os._exit(0)  # a child that the handler forked has come back: it must not go on in its parent's place
             ended = clock()
             took = ended - started
@@ -175,8 +182,10 @@ class Runner:
         payload = read_one(self._cut[1][place])
         return None if isinstance(payload, UnreadableError) else payload
 
-    def _note_fork(self) -> None:
-        self._is_forked = True
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child that the handler forked."""
+        return self._forks != _forks
 
     def send(self, message: list[Any]) -> None:
         """Tell the keeper; threads do not write into each other's messages."""
@@ -238,37 +247,6 @@ class Runner:
         if self._timer_seconds is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         self._armed_ns = 0
-
-
-def _find(name: str, folder: str) -> Callable[[Task[Any]], Any]:
-    """The function behind "package.module:function", found beside config.toml or in the environment."""
-    sys.path.insert(0, folder)
-    module, _, attribute = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    if not callable(found):
-        raise TypeError(f"{name} is not callable")
-    handler: Callable[[Task[Any]], Any] = found
-    if not (_is_plain(handler) and handler.__code__.co_argcount == 1 and not handler.__code__.co_kwonlyargcount):
-        import inspect  # 10 ms, for what is no plain function of one argument
-
-        with contextlib.suppress(ValueError):
-            inspect.signature(handler).bind(object())
-    return handler
-
-
-def _is_plain(handler: Any) -> bool:
-    """Whether it is a function as it was written, as most handlers are."""
-    return type(handler) is types.FunctionType and not hasattr(handler, "__wrapped__") and not hasattr(handler, "__signature__")
-
-
-def _is_async(handler: Any) -> bool:
-    if _is_plain(handler):
-        return bool(handler.__code__.co_flags & _AWAITED)
-    import inspect
-
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 def _secrets(hello: dict[str, Any]) -> dict[str, str]:

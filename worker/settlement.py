@@ -1,7 +1,7 @@
 """What became of a claim's tasks, and the statement that says so to the database. Pure."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,8 @@ from stoker.sql.database import Parameters
 from stoker.worker.book import BACK, DONE, FAILED, HELD, RETRY, SNOOZE, Claim, Entry, Span
 
 _NOT_OVER = frozenset({RETRY, SNOOZE, HELD})
+
+MOST_LABELS, OTHERS = 100, "(others)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,15 @@ def statement(settlement: Settlement, tally: dict[str, int]) -> tuple[str, Param
         return "settle", {**base, **_general(settlement, spans, tally)}
     los, his, tries, seconds = _columns(spans, 4)
     return "settle_plain", {**base, "los": los, "his": his, "tries": tries, "seconds": seconds}
+
+
+def tallied(tally: Mapping[str, int], labels: Iterable[str]) -> dict[str, int]:
+    """The counts with those of ``labels`` added; after a hundred different ones the others are counted together."""
+    counts = dict(tally)
+    for label in labels:
+        known = label if label in counts or len(counts) < MOST_LABELS else OTHERS
+        counts[known] = counts.get(known, 0) + 1
+    return counts
 
 
 def following(settlements: Sequence[Settlement]) -> list[dict[str, Any]]:

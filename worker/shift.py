@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +18,7 @@ from stoker.worker.orders import Orders
 from stoker.worker.over import Over
 from stoker.worker.pace import Pace
 from stoker.worker.pen import Pen
-from stoker.worker.settlement import Settlement, settlement
+from stoker.worker.settlement import Settlement, settlement, tallied
 from stoker.worker.verdict import charge, judge
 
 TICK_SECONDS = 0.1
@@ -70,7 +69,7 @@ class Shift:
         self._group = group
         batch_time = orders.batch_time * orders.mode.concurrency
         self._pace = Pace(batch_time, orders.batch_limit, orders.mode.expected_seconds, orders.payload_limit)
-        self._tally: Counter[str] = Counter()
+        self._tally: dict[str, int] = {}
         self._dry_until = 0.0
         self._version = orders.mode.version
         self._called_off: set[int] = set()
@@ -216,7 +215,7 @@ class Shift:
         return self._orders.task_cap - self.handled - held
 
     async def _visit(self, desk: Desk, insist: Insist, settlements: list[Settlement], want: Want | None) -> Answer:
-        tally = self._tally + Counter(e.label for s in settlements for e in s.entries if e.label is not None)
+        tally = tallied(self._tally, (e.label for s in settlements for e in s.entries if e.label is not None))
         answer: Answer = await insist(lambda: desk.visit(settlements, want, tally))
         self._tally = tally
         return answer

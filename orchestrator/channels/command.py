@@ -9,11 +9,11 @@ from pathlib import Path
 from stoker.hygiene.process import Child, describe_exit, kill_tree_now, spawn
 from stoker.orchestrator.message import Message, NotSentError
 from stoker.orchestrator.notify_settings import NotifySettings
-from stoker.worker.redact import redact
+from stoker.worker.capture import Tail
+from stoker.worker.redact import LOOKED_AT, bounded, last_line
 
 _PLAIN = ("PATH", "HOME", "LANG", "TMPDIR", "TZ")
 _NEVER = (65, 78)
-_SAID_BYTES = 4096
 _SAID_LENGTH = 200
 _LINGER_SECONDS = 1.0  # a process that got away may hold the pipe open; nobody waits for it
 
@@ -39,14 +39,14 @@ def send(settings: NotifySettings, folder: Path, message: Message, seconds: floa
     code = child.returncode
     if code != 0:
         given = {name: known[name] for name in settings.env if name in known}
-        last = redact(said.decode("utf-8", "replace").strip().rpartition("\n")[2], None, given)[:_SAID_LENGTH]
+        last = bounded(last_line(said, "redacted", None, given), _SAID_LENGTH)
         words = f"{program} ended with {describe_exit(code)}" + (f": {last}" if last else "")
         raise NotSentError(words, permanent=code in _NEVER, in_doubt=True)
 
 
-def _run(child: Child, text: bytes, seconds: float, program: str) -> bytes:
+def _run(child: Child, text: bytes, seconds: float, program: str) -> str:
     """Hand it the message, take the end of what it says on standard error, and leave nothing of it behind."""
-    said = bytearray()
+    said = Tail(LOOKED_AT)
     hand, ear = child.stdin, child.stderr
     assert hand is not None
     assert ear is not None
@@ -60,8 +60,7 @@ def _run(child: Child, text: bytes, seconds: float, program: str) -> bytes:
 
     def hear() -> None:
         while part := os.read(ear.fileno(), 65536):
-            said.extend(part)
-            del said[:-_SAID_BYTES]
+            said.add(part)
 
     threads = [threading.Thread(target=work, daemon=True) for work in (give, hear)]
     for thread in threads:
@@ -77,4 +76,4 @@ def _run(child: Child, text: bytes, seconds: float, program: str) -> bytes:
             thread.join(_LINGER_SECONDS)
         if not threads[1].is_alive():
             ear.close()
-    return bytes(said)
+    return said.whole_lines()

@@ -4,12 +4,14 @@ import smtplib
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate, parseaddr
 from pathlib import Path
 
+from stoker.orchestrator.channels.outside import looked_up
 from stoker.orchestrator.channels.secret import read_secret
 from stoker.orchestrator.message import Message, NotSentError
 from stoker.orchestrator.notify_settings import NotifySettings
@@ -54,17 +56,31 @@ class _Bounded(smtplib.SMTP):
     timer: threading.Timer | None = None
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        sock: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]
+        deadline = time.monotonic() + timeout
+        sock = self._connected(looked_up(host, port, timeout), port, deadline)
 
         def cut() -> None:
             for one in (self.sock, sock):
                 with suppress(OSError, AttributeError):
                     one.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
 
-        self.timer = threading.Timer(timeout, cut)
+        self.timer = threading.Timer(deadline - time.monotonic(), cut)
         self.timer.daemon = True
         self.timer.start()
         return sock
+
+    def _connected(self, addresses: list[str], port: int, deadline: float) -> socket.socket:
+        """A connection to the first address that takes one; all of them have the same time together."""
+        for left, address in enumerate(addresses, 1 - len(addresses)):
+            try:
+                seconds = max(0.001, deadline - time.monotonic())
+                sock: socket.socket = super()._get_socket(address, port, seconds)  # type: ignore[misc]
+            except OSError:
+                if not left:
+                    raise
+            else:
+                return sock
+        raise OSError("the host has no address")
 
     def close(self) -> None:
         """Let the connection go, and the timer."""

@@ -5,9 +5,11 @@ network, the metadata of a cloud. So a name is resolved once, every address it h
 an address that was checked, whatever the name means a moment later.
 """
 
+import errno
 import ipaddress
 import re
 import socket
+import threading
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -75,17 +77,38 @@ def place_of(url: str) -> Place:
     return Place(parts.scheme, host, port or _PORTS[parts.scheme], path)
 
 
-def addresses_of(place: Place, *, public_only: bool) -> list[str]:
-    """Every address of the host, to connect to just those. Raises OSError when it is not known.
+def addresses_of(place: Place, *, public_only: bool, seconds: float) -> list[str]:
+    """Every address of the host, to connect to just those. Raises OSError when it is not known ``seconds`` from now.
 
     ``public_only``: raises ForbiddenAddressError if any of them is not public, so that nobody is led inside by a name that
     has both.
     """
-    found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = looked_up(place.host, place.port, seconds)
     if public_only and not all(is_public(address) for address in addresses):
         raise ForbiddenAddressError("the URL's host has an address that is not public")
     return addresses
+
+
+def looked_up(host: str, port: int, seconds: float) -> list[str]:
+    """The addresses of a name. Raises OSError, also when there is no answer in time: asking cannot be told to hurry."""
+    found: list[str] = []
+    failed: list[Exception] = [TimeoutError(errno.ETIMEDOUT, "no answer in time to what its address is")]
+
+    def ask() -> None:
+        try:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.extend(dict.fromkeys(str(entry[4][0]) for entry in entries))
+        except OSError as error:
+            failed[0] = error
+        except UnicodeError:
+            failed[0] = OSError(errno.EINVAL, "it is no name of a host")
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(max(0.0, seconds))
+    if not found:
+        raise failed[0]
+    return list(found)
 
 
 def is_public(address: str) -> bool:

@@ -27,7 +27,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, p
     deadline = time.monotonic() + seconds
     try:
         place = place_of(url)
-        addresses = addresses_of(place, public_only=public_only)
+        addresses = addresses_of(place, public_only=public_only, seconds=seconds)
     except ForbiddenAddressError as error:
         raise NotSentError(str(error), permanent=True) from None
     except OSError as error:

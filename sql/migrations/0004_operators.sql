@@ -362,6 +362,7 @@ begin
     update stoker.attempts set error = null where id = task;
     update stoker.failed set error = null where id = task;
     update stoker.cancelled set reason = null where id = task;
+    delete from stoker.cancel_requests where id = task;
     delete from stoker.outputs where id = task;
     delete from stoker.steps where id = task;
     delete from stoker.progress where id = task;
@@ -377,7 +378,7 @@ begin
     perform stoker.tell(task, 'erase', actor, reason);
 end
 $$;
-comment on function stoker.erase_task is 'take out what a finished task says: payload, result, outputs, error texts, steps, progress; the fact stays';
+comment on function stoker.erase_task is 'take out what a finished task says, and what was said of it; the fact, its key, tags, label and events stay';
 
 revoke execute on function stoker.take_out, stoker.take_spanned, stoker.lock_key, stoker.reopen, stoker.written_once, stoker.tell, stoker.stands, stoker.take_queued, stoker.retry_task, stoker.cancel_task,
     stoker.release_task, stoker.approve_task, stoker.hold_task, stoker.resume_task, stoker.erase_task from public;

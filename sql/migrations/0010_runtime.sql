@@ -2,6 +2,10 @@
 
 alter table stoker.heartbeats add column modes text[];
 comment on column stoker.heartbeats.modes is 'the modes whose fires this one starts; null: it starts none';
+alter table stoker.heartbeats add column failures integer not null default 0;
+alter table stoker.heartbeats add column error text;
+alter table stoker.heartbeats add constraint heartbeats_error check (length(error) <= 500) not valid;
+comment on column stoker.heartbeats.failures is 'batches in a row that failed; the last of them by error';
 
 alter table stoker.schedules add column paused_by text;
 alter table stoker.schedules add column paused_at timestamptz;

@@ -1,7 +1,7 @@
--- Give up a message that was not delivered, and what it tells. No row: it is not there, or it is over.
+-- Give up a message that was not delivered, or all of a channel, and what they tell. No row: it is not there, or it is over.
 with dropped as (
     update stoker.outbox set state = 'dropped', state_at = now()
-    where message = :message and state in ('queued', 'dead', 'held') returning message, channel
+    where (message = :message::bigint or channel = :channel::text) and state in ('queued', 'dead', 'held') returning message, channel
 ), told as (
     update stoker.outbox set state = 'dropped', state_at = now()
     where collapsed_into in (select message from dropped) and state = 'collapsed'

@@ -161,6 +161,26 @@ def test_a_result_far_above_the_limit_is_told_from_output_however_it_is_written(
     assert stands == [(task, "failed", "result too large") for task in ids]
 
 
+def test_a_result_line_that_is_not_the_json_it_was_meant_to_be_fails_its_task(programs: Project) -> None:
+    """None of them is done without its result; the reason tells what was wrong, and quotes nothing."""
+    far = '{"log": "' + "y" * 70_000 + '", "result": "Canary"}'
+    texts = ["{'result': 'Canary'}", '{"result": "Canary', '{"result": "Canary\\ud800"}', far]
+    raws = [b'{"result": "Canary\0"}', b'{"result": "Canary\xff"}']
+    ids = programs.enqueue("program", *({"say": f"{line}\n"} for line in texts), *({"bytes": list(line)} for line in raws))
+    good = programs.enqueue("program", {"say": '{"result": 1}\n{"result": 2}\n'}, {"say": '{"result": oops\n{"result": 3}\n'})
+    assert programs.run("fire").returncode == 0
+    joined = "stoker.task_queue q left join stoker.failed using (id) order by id"
+    rows = programs.query(f"select id, status, q.attempts, q.error_kind, error from {joined}")
+    kinds = [*["result not JSON"] * 3, "result too large", *["result not JSON"] * 2]
+    assert [row[:4] for row in rows[:6]] == [(task, "failed", 1, kind) for task, kind in zip(ids, kinds, strict=True)]
+    assert not [row for row in rows if "Canary" in (row[4] or "")]
+    assert rows[3][4] == "the line of the result is above the limit of 1,024 bytes (result_limit)"
+    assert programs.query("select id, result from stoker.task_queue where status = 'done' order by id") == [
+        (good[0], 2),
+        (good[1], 3),
+    ]
+
+
 def test_a_program_may_print_anything_and_read_nothing(programs: Project) -> None:
     """R33, R34: bytes that are no text, a flood without a newline, a closed input: kept bounded, exit status still seen."""
     (binary,) = programs.enqueue("program", {"bytes": [0xB2, 0, 10, 0xFF, 0xE2, 0x82]})

@@ -195,6 +195,30 @@ def test_dead_letters_are_seen_retried_and_dropped_by_people(project: Project, s
         assert project.run("outbox", *wrong).returncode == 2
 
 
+def test_messages_of_a_channel_that_was_taken_out_are_seen_and_can_be_given_up(project: Project, sink: Sink) -> None:
+    """They wait, untried, since another host may have it; every place where one looks says so, and what to do."""
+    write(project, hook(sink) + hook(sink, "boss"))
+    sink.usual = 500
+    for _ in range(2):
+        project.run("fire")
+    write(project, hook(sink))
+    hint = "No channel of this name is configured here: if no other host has it, put it back, or give them up"
+    assert hint in project.run("status").stdout
+    assert hint in project.run("doctor").stdout
+    assert "no channel of this name is configured here" in project.run("outbox").stdout
+    project.query("update stoker.outbox set attempts = 0, last_error = null, created_at = now() - interval '2 h' returning 1")
+    project.run("fire")
+    needs = [need["text"] for need in project.facts()["needs"] if need["what"] == "not delivered"]
+    assert "Messages by boss: 2 wait, the oldest for 2h. See: stoker outbox" in needs
+    for wrong in (["--reason", "x"], ["1", "--channel", "boss", "--reason", "x"], ["--channel", "boss", "--reason", " "]):
+        assert project.run("outbox", "drop", *wrong).returncode == 2
+    done = project.run("outbox", "drop", "--channel", "boss", "--reason", "nobody reads it", "--by", "ann")
+    assert done.stdout + done.stderr == "dropped 2 message(s) by boss\n"
+    assert project.query("select count(*) from stoker.outbox where channel = 'boss' and state <> 'dropped'") == [(0,)]
+    assert [(one["action"], one["actor"]) for one in project.json("events")][:2] == [("message dropped", "ann")] * 2
+    assert "boss" not in project.run("status").stdout
+
+
 def test_a_person_can_have_a_waiting_message_tried_at_once(project: Project, sink: Sink) -> None:
     write(project, hook(sink))
     sink.answers = [500]

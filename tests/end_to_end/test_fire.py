@@ -80,6 +80,16 @@ def test_an_empty_fire_gets_a_note_that_says_so(project: Project) -> None:
     assert project.run("note").stdout == said.stdout
 
 
+def test_a_note_counts_the_most_frequent_labels_and_the_others_together(project: Project) -> None:
+    """Whatever a handler says of each task, the note stays short, and its counts add up."""
+    write(project, '[modes.labelled]\nhandler = "jobs:labelled"\nlabel = "status"\n', pool=2)
+    project.enqueue("labelled", "often", "often", *range(300))
+    facts = project.json("fire")
+    ((tally,),) = [[mode["tally"]] for mode in facts["modes"]]
+    assert (len(tally), sum(tally.values()), tally["often"]) == (51, 302, 2)
+    assert tally["(others)"] == 302 - 2 - 49
+
+
 def test_handlers_return_results_which_the_note_tallies_by_label(project: Project) -> None:
     """A plain function and an async one; a result is kept with its task, and its label is counted."""
     write(

@@ -28,6 +28,11 @@ max_attempts = 3
 [modes.pay]
 handler = "jobs:deadly"
 side_effect = true
+[modes.candid]
+handler = "jobs:candid"
+errors = "full"
+backoff_base = "1ms"
+max_attempts = 9
 """
 
 LATE = '''
@@ -35,6 +40,22 @@ def late(task):
     """Fails once the file "gate" is there."""
     gated(task)
     raise ValueError("late")
+
+
+def candid(task):
+    """Tells its payload in every way there is: output, progress, step, error, question, result."""
+    from stoker.worker.task import Fail, Hold
+
+    secret = task.payload["secret"]
+    print(secret)
+    task.progress(0.5, secret)
+    task.step("one", lambda: secret)
+    time.sleep(1.2 if task.attempt == 1 else 0)
+    if task.attempt == 1:
+        raise ValueError(secret)
+    if task.answer is None:
+        return Hold(f"what of {secret}?")
+    return Fail(secret) if task.payload["end"] == "failed" else [secret, task.answer]
 '''
 
 
@@ -125,6 +146,34 @@ def test_an_erased_error_is_gone_from_the_note_that_quoted_it(shop: Project) -> 
     after = shop.facts()
     before["failures"][0]["example"]["error"] = None
     assert after == before
+
+
+def holding(shop: Project, secret: str) -> dict[str, int]:
+    """By table and partition, how many rows hold it, in any column."""
+    tables = shop.query("select relname from pg_class where relnamespace = 'stoker'::regnamespace and relkind = 'r'")
+    statement = "select count(*) from stoker.{} t where position(%s in t::text) > 0"
+    counts = {table: shop.query(statement.format(table), secret)[0][0] for (table,) in tables}
+    return {table: count for table, count in counts.items() if count}
+
+
+def test_nothing_that_an_erased_task_said_is_left_in_any_table(shop: Project) -> None:
+    """E: of one that is done, one that failed and one that was cancelled; only reasons stay, in the events."""
+    ids = shop.enqueue("candid", *({"secret": "Canary", "end": end} for end in ("done", "failed", "cancelled")))
+    shop.run("fire")
+    wait_until(lambda: shop.run("fire") and set(states(shop).values()) == {"held"}, 20, "questions")
+    assert {"tasks_0", "held", "steps", "outputs_0", "attempts_0", "progress"} <= set(holding(shop, "Canary"))
+    said(shop, "tasks", "resume", *map(str, ids[:2]), "--answer", "CanaryAnswer")
+    said(shop, "tasks", "cancel", str(ids[2]), "--reason", "CanaryReason")
+    shop.run("fire")
+    assert list(states(shop).values()) == ["done", "failed", "cancelled"]
+    before = holding(shop, "Canary")
+    assert {"outcomes_0", "failed", "cancelled", "notes", "events"} <= set(before)
+    assert holding(shop, "CanaryAnswer")
+    for task in ids:
+        said(shop, "tasks", "erase", str(task))
+    assert holding(shop, "Canary") == holding(shop, "CanaryReason") == {"events": 1}
+    assert list(states(shop).values()) == ["done", "failed", "cancelled"]
+    assert "Canary" not in "".join(said(shop, "note", str(fire)) for (fire,) in shop.query("select fire from stoker.notes"))
 
 
 def test_a_task_is_found_by_its_key_as_soon_as_it_is_there(shop: Project) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,34 @@ def detach():
     mark("detached")
     while True:
         time.sleep(60)
+
+
+def endless():
+    mark("endless")
+    while True:
+        pass
+
+
+def hasty():
+    mark("hasty")
+    os._exit(0)
+
+
+def chatty():
+    """A gigabyte, in one line."""
+    part = b"x" * (1 << 20)
+    for _ in range(1024):
+        os.write(1, part)
+    mark("chatty")
+    return 1
+
+
+def bomb():
+    """A child each ten milliseconds, each in a session of its own."""
+    mark("bomb")
+    while True:
+        detach()
+        time.sleep(0.01)
 
 
 def environment():
@@ -209,6 +238,38 @@ def test_what_a_loop_leaves_behind_is_ended_with_its_pass(project: Project) -> N
     assert told(project, "loop failed") == []
     standing.terminate()
     assert standing.wait(timeout=20) == 0
+
+
+def test_hostile_loops_are_named_by_status_hold_up_nobody_and_end_when_they_are_told(project: Project) -> None:
+    """One that never returns, one that leaves by the back door, a gigabyte of words, children without end, no count."""
+    names = ("endless", "hasty", "wrong", "stuck", "bomb")
+    write(project, *(loop(name, 'time_limit = "2s"') for name in names), loop("chatty"), loop("digest", interval="200ms"))
+    standing = project.start("run")
+    wait_until(lambda: len({str(one["loop"]) for one in told(project, "loop failed")}) == len(names), 60, "all failures")
+    wait_until(lambda: pids(project, "chatty"), 60, "a gigabyte")
+    before = len(pids(project, "digest"))
+    wait_until(lambda: len(pids(project, "digest")) > before, 20, "a neighbour that goes on")
+    status = project.run("status").stdout
+    for name, why in {
+        "endless": "it was ended after 2 s, its time limit",
+        "stuck": "it was ended after 2 s, its time limit",
+        "bomb": "it was ended after 2 s, its time limit",
+        "hasty": "its process ended without a word: exit status 0",
+        "wrong": "TypeError: jobs:wrong must return how much it did, or None, not str",
+    }.items():
+        assert f"loop {name}: failed " in status
+        assert f"last: {why}" in status
+    assert "loop chatty" not in status
+    assert "loop digest" not in status
+    wait_until(lambda: any(of_loops(project, name) for name in ("endless", "stuck", "bomb")), 60, "one of them runs again")
+    began = time.monotonic()
+    standing.terminate()
+    assert standing.wait(timeout=20) == 0
+    assert time.monotonic() - began < 10
+    wait_until(lambda: not any(of_loops(project, name) for name in names), 10, "nobody is left")
+    assert not any(is_alive(pid) for pid in pids(project, "detached"))
+    missing = {line.partition(":")[0] for line in project.json("status")["troubles"]}
+    assert {f"loop {name}" for name in names} <= missing
 
 
 def test_when_what_stands_is_told_to_stop_or_killed_its_loops_end_too(project: Project) -> None:

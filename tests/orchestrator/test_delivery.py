@@ -450,6 +450,62 @@ def test_the_digest_of_many_is_one_short_message(
     assert {state for _, state, _ in states(connection)} == {"delivered"}
 
 
+def test_ten_thousand_notes_that_waited_are_one_short_message(
+    stoker: Database, connection: Connection, configure: Configure
+) -> None:
+    """R11: by mail too; nothing of it grows with their number."""
+    with smtp_sink() as box:
+        mail = {"kind": "mail", "mail_to": ["a@example.org"], "mail_from": "b@example.org", "smtp_host": "127.0.0.1"}
+        config = configure({"post": {**mail, "smtp_port": box.port, "smtp_security": "none"}})
+        fire = close_one(stoker, config, lane="日本語 <b>")
+        news = {
+            "fires": ", 'key', gen_random_uuid()",
+            "notes": "",
+            "outbox": ", 'message', n + 9, 'delivery_id', gen_random_uuid()",
+        }
+        for table, own in news.items():
+            connection.execute(
+                f"insert into stoker.{table} overriding system value"
+                f" select (jsonb_populate_record(t, jsonb_build_object('fire', n{own}))).*"
+                f" from stoker.{table} t, generate_series(2, 10000) n where t.fire = {fire}".encode()
+            )
+        rest(connection)
+        assert deliver(stoker, config) == 1
+    (told,) = box.mails
+    assert told["Subject"] == "[stoker] 10000 notes that could not be sent in time"
+    body = told.get_payload(decode=True)
+    assert isinstance(body, bytes)
+    assert len(body) < 10_000
+    assert "日本語" in body.decode()
+    assert {state for _, state, _ in states(connection)} == {"delivered"}
+
+
+def test_a_note_of_five_megabytes_goes_its_way(
+    stoker: Database, connection: Connection, configure: Configure, sink: Sink, tmp_path: Path
+) -> None:
+    """By every kind of channel, within its time; and it keeps nobody else."""
+    with smtp_sink() as box:
+        mail = {"kind": "mail", "mail_to": ["a@example.org"], "mail_from": "b@example.org", "smtp_host": "127.0.0.1"}
+        channels = {
+            "hook": hook(sink),
+            "post": {**mail, "smtp_port": box.port, "smtp_security": "none"},
+            "disk": {"kind": "file", "folder": "notes"},
+            "program": {"kind": "command", "command": ["/bin/sh", "-c", "wc -c > size"]},
+        }
+        config = configure(channels)
+        fire = close_one(stoker, config)
+        many = [{"what": "failed for good", "text": f"{n} " + "ü" * 500} for n in range(5000)]
+        facts = "jsonb_set(facts::jsonb, '{needs}', %s)::json"
+        connection.execute(f"update stoker.notes set facts = {facts} where fire = %s".encode(), (json.dumps(many), fire))
+        small = close_one(stoker, config)
+        assert deliver(stoker, config) == 8
+    assert [json.loads(one.body)["fire"] for one in sink.told] == [fire, small]
+    assert len(sink.told[0].body) > 5_000_000
+    assert len(box.mails) == 2
+    assert int((tmp_path / "size").read_text()) < 1_000_000
+    assert (tmp_path / "notes" / f"fire-{fire}.md").stat().st_size > 2_000_000
+
+
 def test_a_digest_that_fails_takes_in_what_comes_later_and_is_one_again(
     stoker: Database, connection: Connection, configure: Configure, sink: Sink
 ) -> None:

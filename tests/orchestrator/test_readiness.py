@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stoker.orchestrator.readiness import Beat, Broken, Readiness, Wanted, judge
+from stoker.orchestrator.readiness import Beat, Broken, Readiness, Wanted, judge, troubles
 from stoker.orchestrator.tell import CLOCK, DUE, FIRE
 
 AT = datetime(2026, 5, 1, 7, 0, tzinfo=UTC)
@@ -61,3 +61,15 @@ def test_of_those_who_are_gone_only_the_last_is_shown_and_only_if_none_lives() -
     gone = [late(replace(RUN, instance=f"one:{n}")) for n in range(3)]
     assert Readiness([], [], [RUN, *gone]).shown() == [RUN]
     assert Readiness([], [], gone).shown() == [gone[0]]
+
+
+def test_what_stands_and_is_not_well_is_named() -> None:
+    """A loop that nobody keeps, one that keeps failing, a sweep that was killed; none that ended in order or was followed."""
+    failing = replace(LOOP, failures=3, error="ValueError: no")
+    assert troubles([RUN, failing], WANT) == ["loop digest: failed 3 times in a row (one:17), last: ValueError: no"]
+    assert troubles([RUN, late(failing)], WANT) == ["loop digest: no stoker run has kept it since 2026-05-01 07:00:00 (one:17)"]
+    sweep = replace(LOOP, component="sweep", instance="one:18")
+    words = "sweep: not heard of since 2026-05-01 07:00:00 (one:18); it was to be within 240 s"
+    assert troubles([LOOP, late(sweep)], WANT) == [words]
+    assert troubles([LOOP, late(sweep), replace(sweep, instance="two:1")], WANT) == []
+    assert troubles([LOOP, replace(late(sweep), expected_seconds=0.0), late(CRON), late(RUN)], WANT) == []

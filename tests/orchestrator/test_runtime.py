@@ -101,6 +101,6 @@ def test_a_loop_that_was_ended_in_order_is_late_at_once_by_its_heartbeat(databas
             os.kill(os.getpid(), signal.SIGTERM)
 
     anyio.run(work)
-    ((component, *_, is_late, _),) = own.run("list_heartbeats")
+    ((component, *_, is_late, _, _, _),) = own.run("list_heartbeats")
     assert (component, is_late) == ("sweep", True)
     own.close()

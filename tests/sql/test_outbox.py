@@ -155,9 +155,9 @@ def test_a_dropped_digest_takes_its_notes_with_it(stoker: Database, connection: 
         post(connection, fire, days=1)
     stoker.run("collapse_stale", channel="ops", stale=300.0)
     ((digest,),) = connection.execute("select message from stoker.outbox where kind = 'digest'").fetchall()
-    assert stoker.run("drop_message", message=digest, actor="ann", reason="x") == [(digest,)]
+    assert stoker.run("drop_message", message=digest, channel=None, actor="ann", reason="x") == [(digest,)]
     assert connection.execute("select distinct state from stoker.outbox").fetchall() == [("dropped",)]
-    assert stoker.run("drop_message", message=digest, actor="ann", reason="x") == []
+    assert stoker.run("drop_message", message=digest, channel=None, actor="ann", reason="x") == []
 
 
 def test_an_error_is_bounded_where_it_is_written(stoker: Database, connection: Connection) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stoker.sql.layout import PARTITION_IDS
 from stoker.worker.book import DONE, FAILED, Book, Chunk, Claim, Places, Span
+from stoker.worker.settlement import MOST_LABELS, OTHERS, tallied
 
 
 def made(*spans: Span, **changes: object) -> Claim:
@@ -142,3 +143,11 @@ def test_a_task_is_located_by_its_id() -> None:
     book.claims.extend(Claim(f"t{lo}", [(lo, lo + 1, 0), (lo + 50, lo + 52, 1)], [], started=True) for lo in (10, 20))
     found = [book.locate(task) for task in (10, 61, 72, 12, 63)]
     assert [f and (f[0].token, f[1]) for f in found] == [("t10", 0), ("t10", 3), ("t20", 4), None, None]
+
+
+def test_a_tally_is_bounded_and_adds_up() -> None:
+    """P4: a label that is another for each task makes no note of a thousand lines, and no task uncounted."""
+    tally = tallied({}, (f"label {n % 1000}" for n in range(3000)))
+    tally = tallied(tally, ["label 7", "new"])
+    assert (len(tally), sum(tally.values())) == (MOST_LABELS + 1, 3002)
+    assert (tally["label 7"], tally[OTHERS]) == (4, 2701)

@@ -43,3 +43,14 @@ def test_output_is_bounded_and_says_what_was_cut() -> None:
     for _ in range(1000):
         tail.add(b"\xb2" * 7 + b"\0")
     assert tail.text() == "[... 7,990 bytes cut ...]\n" + "\ufffd" * 10
+
+
+def test_what_was_cut_in_a_line_is_no_line() -> None:
+    """Half a line may be half a secret."""
+    tail = Tail(12)
+    tail.add(b"first\nlast\n")
+    assert tail.whole_lines() == "first\nlast\n"
+    tail.add(b"more\n")
+    assert tail.whole_lines() == "last\nmore\n"
+    tail.add(b"x" * 100)
+    assert tail.whole_lines() == ""

@@ -35,6 +35,16 @@ def test_deep_nesting_harms_nobody(depth: bytes) -> None:
     [
         (b'{ "result": "' + b"x" * 5000 + b'"}\n', "result too large"),
         (b'{"a": 1, "result": "' + b"x" * 5000 + b'"}', "result too large"),
+        (b'{"a": {"x": "' + b'\\"' * 20_000 + b'"}, "result": 1}', "result too large"),
+        (b'{"a": [' + b"[1, {}]," * 20_000 + b'2], "result": 1}\nwords\n', "result too large"),
+        (b'{"hold": "' + b"x" * 50_000 + b'"}\n', "question too large"),
+        (b'{"result": 1', "result not JSON"),
+        (b"{'result': 1}\n", "result not JSON"),
+        (b'{"result": "a\0b"}\n', "result not JSON"),
+        (b'{"result": "a\\u0000b"}\n', "result not JSON"),
+        (b'{"result": "\\ud800"}\n', "result not JSON"),
+        (b'{"result": "\xff"}\n', "result not JSON"),
+        (b'{"result": 1}\n{"result": oops\n', "result not JSON"),
         (b'{"result": ' + b"1" * 5000 + b"}\n", "result not JSON"),
         (b'{"result": NaN}\n', "result not JSON"),
     ],
@@ -49,11 +59,41 @@ def test_a_result_that_cannot_be_kept_is_said_to_be_one(words: bytes, kind: str)
 
 def test_the_last_result_stands_and_other_lines_are_words() -> None:
     """JSON lines without a result, and broken ones, are kept for the logs."""
-    listener = heard(b'hello\n{"result": 1}\n{"percent": 0.5}\n{"result": {"s": "new"}}\n{"result": oops\n')
+    listener = heard(b'hello\n{"result": 1}\n{"percent": 0.5}\n{"result": oops\n{"result": {"s": "new"}}\n')
+    assert listener.complaint is None
     assert listener.result == '{"s":"new"}'
     assert listener.label("s") == "new"
     assert listener.text() == 'hello\n{"percent": 0.5}\n{"result": oops\n'
     assert heard(b'{"result": NaN}\n{"result": 7}\n').complaint is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b'{"log": {"result": "' + b"x" * 50_000 + b'"}, "a": ["result", "hold"], "b": "result"}\n',
+        b'{"log": "' + b'\\", \\"result\\": 1' * 5000 + b'"}\n',
+        b'[{"result": "' + b"x" * 50_000 + b'"}]\n',
+        b'see {"result": "' + b"x" * 50_000 + b'"}\n',
+    ],
+)
+def test_a_long_line_that_is_no_result_is_words(words: bytes) -> None:
+    """Its end is kept, nothing is complained of, and what follows it is heard."""
+    listener = heard(words + b'{"result": 1}\n')
+    assert (listener.complaint, listener.result) == (None, "1")
+    assert (listener.text() or "").endswith(words[-100:].decode())
+    assert heard(words).complaint is None
+
+
+def test_no_part_of_a_long_line_is_taken_for_a_line() -> None:
+    """Also where a read ends right before it."""
+    listener = heard(b'"' + b"x" * ((1 << 14) - 1) + b'{"result": 1}\n')
+    assert (listener.result, listener.complaint) == (None, None)
+
+
+def test_a_mark_of_byte_order_and_indentation_are_passed_over() -> None:
+    """Some programs begin with one; words keep theirs."""
+    listener = heard(b'\xef\xbb\xbf{"result": 1}\r\n   two\n')
+    assert (listener.result, listener.text()) == ("1", "   two\n")
 
 
 def test_a_program_asks_for_a_snooze_or_for_a_person() -> None:

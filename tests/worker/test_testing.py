@@ -1,7 +1,10 @@
 """What users test their handlers with judges as a worker does."""
 
 import asyncio
+import gc
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,6 +13,7 @@ from tests.sql.oracle import Counts, check
 
 from stoker.sql.enqueue import NewTask, enqueue, enqueue_many
 from stoker.sql.payload import PayloadError
+from stoker.worker.runner import Runner
 from stoker.worker.task import Done, Fail, FollowUp, Hold, Retry, Snooze, Task
 from stoker.worker.testing import Ran, drain, run_handler
 
@@ -97,3 +101,27 @@ def test_a_queue_is_drained(database: str) -> None:
         assert check(connection) == Counts(done=253, failed=1, held=1, later=2)
         assert connection.execute("select state from stoker.fires").fetchall() == [("closed",)]
         assert connection.execute("select count(*) from stoker.notes").fetchall() == [(1,)]
+
+
+def test_a_thousand_handlers_leave_nothing_behind_in_the_tests_process() -> None:
+    """Neither descriptors nor runners."""
+
+    def left() -> tuple[int, int]:
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir())), sum(isinstance(one, Runner) for one in gc.get_objects())
+
+    run_handler(act, {"return": 1})
+    before = left()
+    for _ in range(1000):
+        run_handler(act, {"raise": "no"})
+    assert left() == before == (before[0], 0)
+
+
+def test_a_child_that_a_handler_forked_does_not_go_on_with_the_test() -> None:
+    """It ends where the handler does."""
+
+    def forks(_: Task[Any]) -> int:
+        pid = os.fork()
+        return os.waitpid(pid, 0)[1] if pid else 7
+
+    assert run_handler(forks, None) == Ran("done", 0)

@@ -7,14 +7,17 @@ import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from email.header import decode_header, make_header
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.end_to_end.project import is_alive
-from tests.sinks import Sink, http_sink, smtp_sink
+from tests.sinks import BOMB, CONTINUE, FLOOD, Sink, http_sink, smtp_sink
 from tests.waiting import wait_until
 
 from stoker.orchestrator.channels import sender
@@ -205,6 +208,35 @@ def test_a_secret_that_cannot_be_read_is_said_by_the_name_of_its_file(tmp_path: 
     assert sink.told == []
 
 
+@pytest.mark.parametrize("kind", [FLOOD, BOMB])
+def test_ten_gigabytes_of_answer_are_not_read(tmp_path: Path, sink: Sink, kind: str) -> None:
+    """The status is enough; nothing is unpacked."""
+    sink.usual = kind
+    began = time.monotonic()
+    send(tmp_path, 10.0, kind="webhook", url=sink.url)
+    assert time.monotonic() - began < 5
+    wait_until(lambda: sink.flooded > 0, 5, "it wrote some")
+    assert sink.flooded < 50_000_000
+
+
+def test_an_answer_that_only_ever_begins_is_cut_off_in_its_time(tmp_path: Path, sink: Sink) -> None:
+    sink.usual = CONTINUE
+    began = time.monotonic()
+    with pytest.raises(NotSentError, match=r"no answer within 1\.0 s") as caught:
+        send(tmp_path, 1.0, kind="webhook", url=sink.url)
+    assert caught.value.in_doubt
+    assert time.monotonic() - began < 5
+
+
+def test_a_header_of_a_webhook_cannot_be_added_by_what_a_note_says(tmp_path: Path, sink: Sink) -> None:
+    """T11: what comes from tasks is in the body alone, as JSON."""
+    odd = Message(ID, "note", "fire-7", "x\r\nX-Evil: 1", "a\r\n\r\nGET / HTTP/1.1\r\n", {})
+    send(tmp_path, 5.0, odd, kind="webhook", url=sink.url)
+    (told,) = sink.told
+    assert "X-Evil" not in told.headers
+    assert json.loads(told.body)["subject"] == "x\r\nX-Evil: 1"
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A key and a certificate for 127.0.0.1 and localhost, in one file."""
@@ -284,6 +316,37 @@ def test_a_header_cannot_be_added_by_what_a_note_says(tmp_path: Path) -> None:
         with pytest.raises(NotSentError, match="no mail can be made"):
             send(tmp_path, 5.0, odd, **mail(box.port, smtp_security="none", smtp_host="127.0.0.1"))
         assert box.mails == []
+
+
+def test_mail_is_whole_in_any_script_and_with_lines_of_any_length(tmp_path: Path) -> None:
+    """No line on the way is longer than a server must take; a lone full stop does not end it."""
+    text = "Grüße, 日本語, \U0001f525\n" + "x" * 100_000 + "\n.\n" + "ü" * 5000 + "\nFrom here\n"
+    with smtp_sink() as box:
+        odd = Message(ID, "note", "fire-7", "[stoker] Grüße, 日本語 " + "ü" * 150, text, {})
+        send(tmp_path, 5.0, odd, **mail(box.port, smtp_security="none", smtp_host="127.0.0.1"))
+    (told,) = box.mails
+    assert str(make_header(decode_header(told["Subject"]))) == odd.subject
+    assert told.get_payload(decode=True).decode().replace("\r\n", "\n") == text  # type: ignore[union-attr]
+    assert max(map(len, told.as_bytes().splitlines())) <= 998
+
+
+def test_a_mail_server_that_speaks_a_byte_now_and_then_is_cut_off(tmp_path: Path) -> None:
+    """The time is that of the whole try."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            talk, _ = server.accept()
+            with talk, suppress(OSError):
+                while True:
+                    talk.sendall(b"2")
+                    time.sleep(0.05)
+
+        threading.Thread(target=trickle, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(NotSentError, match="the mail server ") as caught:
+            send(tmp_path, 1.0, **mail(server.getsockname()[1], smtp_security="none", smtp_host="127.0.0.1"))
+        assert not caught.value.in_doubt
+        assert time.monotonic() - began < 5
 
 
 # Apprise; what it imports is deprecated here and there

@@ -1,6 +1,8 @@
 """T12: what somebody else names is not reached if it is inside, however it is written, and whatever the name means later."""
 
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,8 +91,8 @@ def test_a_name_that_leads_inside_is_refused_even_if_it_leads_outside_too(
 ) -> None:
     name_means(monkeypatch, found)
     with pytest.raises(ForbiddenAddressError, match="not public"):
-        addresses_of(place_of("https://example.org/"), public_only=True)
-    assert addresses_of(place_of("https://example.org/"), public_only=False) == found
+        addresses_of(place_of("https://example.org/"), public_only=True, seconds=5)
+    assert addresses_of(place_of("https://example.org/"), public_only=False, seconds=5) == found
 
 
 def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch, sink: Sink) -> None:
@@ -101,6 +103,42 @@ def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest
     assert asked == ["example.org"]
     (told,) = sink.told
     assert (told.path, told.headers["Host"], told.body) == ("/x?y", f"example.org:{sink.port}", b"{}")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost.", "LOCALHOST", "ip6-localhost"])
+def test_this_host_by_its_own_names_is_not_spoken_to(host: str) -> None:
+    """Whatever the real resolver says of them; a name that is not known is as good."""
+    with pytest.raises(NotSentError, match=r"not public|not known"):
+        post(f"http://{host}:1/", b"{}", {}, seconds=5, public_only=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::ffff:127.0.0.1]:1/",
+        "http://[64:ff9b::a9fe:a9fe]:1/",
+        "http://[2002:a00:1::]:1/",
+        "http://0.0.0.0:1/",
+        "http://169.254.169.254/latest/",
+        "http://[fd00:ec2::254]/",
+    ],
+)
+def test_an_address_inside_that_is_plainly_written_is_refused_for_good(url: str) -> None:
+    with pytest.raises(NotSentError, match="not public") as caught:
+        post(url, b"{}", {}, seconds=5, public_only=True)
+    assert caught.value.permanent
+
+
+def test_a_name_server_that_does_not_answer_costs_no_more_than_the_time_of_the_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking for an address has no time limit of its own."""
+    answer = threading.Event()
+    monkeypatch.setattr(outside.socket, "getaddrinfo", lambda *_, **__: answer.wait(30) and [])
+    began = time.monotonic()
+    with pytest.raises(NotSentError, match="no answer in time to what its address is") as caught:
+        post("https://example.org/", b"{}", {}, seconds=0.5, public_only=True)
+    answer.set()
+    assert (caught.value.permanent, caught.value.in_doubt) == (False, False)
+    assert time.monotonic() - began < 5
 
 
 def test_nothing_is_sent_inside_for_a_stranger_and_everything_for_the_owner(sink: Sink) -> None:
