@@ -61,6 +61,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
     from stoker.hygiene.outbox import undelivered, undelivered_words
+    from stoker.orchestrator.readiness import unusable
     from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
@@ -90,13 +91,14 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
         for mode, counts in sorted(modes.items())
     ]
-    missed, messages = unserved(database, session.config), undelivered(database)
+    missed, messages, broken = unserved(database, session.config), undelivered(database), unusable(database, session.config)
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
         watched = watchdog[0][0] if watchdog else None
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
+        gates["unusable"] = broken
         say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
@@ -108,6 +110,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         for one in queue
     ]
     say_table(("mode", "ready", "not due", "in line", "in progress", "held", "unknown", ""), rows)
+    for words in broken:
+        say(words)
     for one in missed:
         say(why_unserved(*one, session.config))
     for fire in active:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import anyio
+
 from stoker.hygiene.outbox import undelivered, undelivered_words
 from stoker.hygiene.process import spawn
 from stoker.hygiene.restored import RestoredError
@@ -19,6 +21,9 @@ from stoker.orchestrator.snapshot import unserved, why_unserved
 from stoker.sql.database import DatabaseUnreachableError
 from stoker.sql.migrate import SchemaVersionError
 from stoker.sql.new_task import EnqueueError
+from stoker.worker.asking import ask
+from stoker.worker.health import as_stored
+from stoker.worker.orders import BASE_ENVIRONMENT
 
 _SKEW_SECONDS = 5.0
 _IMPORT_SECONDS = 30.0
@@ -61,6 +66,7 @@ def examine(session: Session) -> list[Finding]:
     found += [Finding("configuration", False, warning) for warning in config.warnings]
     found += list(_database(session))
     found += [_handler(config, name) for name in config.served]
+    found += [_health(config, name) for name, mode in config.served.items() if mode.health]
     found += [_model(config, name) for name, mode in config.served.items() if mode.model]
     return found
 
@@ -128,6 +134,16 @@ def _model(config: Config, name: str) -> Finding:
     except EnqueueError as error:
         return Finding(f"mode {name}", False, str(error))
     return Finding(f"mode {name}", True, f"{config.modes[name].model} is a model")
+
+
+def _health(config: Config, name: str) -> Finding:
+    mode = config.modes[name]
+    environment = {name: os.environ[name] for name in (*BASE_ENVIRONMENT, *mode.env) if name in os.environ}
+    words = anyio.run(ask, mode.health, str(config.folder), environment)
+    if words is None:
+        return Finding(f"mode {name}", True, f"{mode.health} says that it can do its work here")
+    secrets = {name: value for name, value in environment.items() if name in mode.env}
+    return Finding(f"mode {name}", False, f"{as_stored(words, mode.errors, secrets)[:300]}. Its workers take no task.")
 
 
 def _handler(config: Config, name: str) -> Finding:

@@ -13,6 +13,7 @@ from stoker.orchestrator.config import Config
 from stoker.orchestrator.slots import paused
 from stoker.orchestrator.tell import CLOCK, DUE, FIRE
 from stoker.sql.database import Database
+from stoker.worker.health import UNWELL
 
 _STARTERS = {CLOCK, DUE, FIRE}
 _BY_SCHEDULE = {CLOCK, DUE}
@@ -107,7 +108,7 @@ def wanted(config: Config) -> Wanted:
 def look(database: Database, config: Config, *, briefly: bool = False) -> Readiness:
     """Look and judge; ``briefly`` leaves out what people and errors said, for those who are not known."""
     beats = database.rows(Beat, "list_heartbeats")
-    broken = [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
+    broken = _broken(database, config)
     remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
     remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
     remarks += [f"schedule {name} is {words}" for name, words in paused(database).items()]
@@ -143,9 +144,21 @@ def judge(beats: Sequence[Beat], broken: Sequence[Broken], want: Wanted) -> list
     return missing
 
 
+def unusable(database: Database, config: Config) -> list[str]:
+    """The modes whose newest worker could not work, in words."""
+    return [_unusable(one, wanted(config)) for one in _broken(database, config)]
+
+
+def _broken(database: Database, config: Config) -> list[Broken]:
+    return [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
+
+
 def _unusable(one: Broken, want: Wanted) -> str:
     what = "its program could not be started" if one.mode in want.programs else "its handler could not be imported"
-    return f"mode {one.mode}: {what} in fire {one.fire}" + (f": {one.exit_status}" if one.exit_status else "")
+    status = one.exit_status or ""
+    if status.startswith(UNWELL):
+        what, status = f"its {UNWELL}", status.removeprefix(UNWELL).removeprefix(": ")
+    return f"mode {one.mode}: {what} in fire {one.fire}" + (f": {status}" if status else "")
 
 
 def _since(beats: Iterable[Beat]) -> str:
