@@ -61,6 +61,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
     from stoker.hygiene.outbox import undelivered, undelivered_words
+    from stoker.orchestrator.gate import gate_words
     from stoker.orchestrator.readiness import unusable
     from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
@@ -85,7 +86,7 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
     gate, watchdog = why_closed(session), database.run("watchdog_age")
-    held = paused_schedules(database)
+    held, (reminder, is_forgotten) = paused_schedules(database), gate_words(database, session.config)
     names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
     queue = [
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
@@ -98,11 +99,11 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
-        gates["unusable"] = broken
+        gates |= {"unusable": broken, "gate_reminder": reminder if is_forgotten else None}
         say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
-        say(f"the gate is closed: {gate}")
+        say(reminder if is_forgotten and reminder else f"the gate is closed: {gate}")
     for name, words in held.items():
         say(f"schedule {name} is {words}")
     rows = [

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from stoker.orchestrator.config import Config
+from stoker.orchestrator.gate import gate_words
 from stoker.orchestrator.slots import paused
 from stoker.orchestrator.tell import CLOCK, DUE, FIRE
 from stoker.sql.database import Database
@@ -109,7 +110,8 @@ def look(database: Database, config: Config, *, briefly: bool = False) -> Readin
     """Look and judge; ``briefly`` leaves out what people and errors said, for those who are not known."""
     beats = database.rows(Beat, "list_heartbeats")
     broken = _broken(database, config)
-    remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
+    words, _ = gate_words(database, config)
+    remarks = [words] if words else []
     remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
     remarks += [f"schedule {name} is {words}" for name, words in paused(database).items()]
     if briefly:
