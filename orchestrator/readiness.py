@@ -12,7 +12,7 @@ from typing import Any
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.gate import gate_words
 from stoker.orchestrator.slots import paused
-from stoker.orchestrator.tell import CLOCK, DUE, FIRE
+from stoker.orchestrator.tell import CLOCK, DUE, FIRE, due_component
 from stoker.sql.database import Database
 from stoker.worker.health import UNWELL
 
@@ -123,14 +123,18 @@ def look(database: Database, config: Config, *, briefly: bool = False) -> Readin
 def judge(beats: Sequence[Beat], broken: Sequence[Broken], want: Wanted) -> list[str]:
     """What is missing, in words."""
     missing = []
-    starters = [one for one in beats if one.component in _STARTERS]
+    alone = {due_component(name) for name in want.schedules}
+    starters = [one for one in beats if one.component in _STARTERS | alone]
     living = [one for one in starters if not one.is_late]
     if not living:
         missing.append(f"no stoker run or cron beat {_since(starters)}: nothing starts fires")
-    elif want.schedules and not any(one.component in _BY_SCHEDULE for one in living):
-        clocks = [one for one in starters if one.component in _BY_SCHEDULE]
-        names = ", ".join(want.schedules)
-        missing.append(f"schedules {names}: no stoker run, and no stoker fire --due from cron, {_since(clocks)}")
+    elif not any(one.component in _BY_SCHEDULE for one in living):
+        known = {one.component for one in living}
+        unknown = [name for name in want.schedules if due_component(name) not in known]
+        if unknown:
+            clocks = [one for one in starters if one.component in _BY_SCHEDULE | alone]
+            names = ", ".join(unknown)
+            missing.append(f"schedules {names}: no stoker run, and no stoker fire --due from cron, {_since(clocks)}")
     covered = {mode for one in living for mode in one.modes or ()}
     if living:
         missing += [
