@@ -130,7 +130,8 @@ def test_what_cannot_be_is_refused(shop: Project) -> None:
 
 def test_a_job_that_is_expected_is_paged_when_it_did_not_run(shop: Project) -> None:
     """P8: per lane, from what it said last; not while it runs, and not once it is not expected any more."""
-    job = script(shop, "import time\nopen('starts', 'a').write('x ')\n")
+    shop.write(MODES + '[watchdog]\ncommand = ["/bin/sh", "-c", "cat >> pages"]\n')
+    job = script(shop, "open('starts', 'a').write('x ')\n")
     look = (sys.executable, "-P", "-m", "stoker.watchdog.cli", "--once")
 
     def looked() -> str:
@@ -152,10 +153,9 @@ def test_a_job_that_is_expected_is_paged_when_it_did_not_run(shop: Project) -> N
     assert shop.run("wrap", "report", "--expect", "none").stdout == "report is not expected any more\n"
     assert looked() == "all is well\n"
     assert shop.query("select lane from stoker.lanes where expected_seconds is not null") == [("backup",)]
-    assert shop.query("select cause, resolved_at is null from stoker.incidents order by 1") == [
-        ("expected backup", True),  # it is quiet only for a moment
-        ("expected report", True),
-    ]
+    assert [cause for cause in ("expected backup", "expected report") if cause in (shop.folder / "pages").read_text()] == [
+        "expected backup", "expected report",
+    ]  # fmt: skip
 
 
 def test_a_job_that_runs_for_longer_than_it_is_expected_is_not_silent(shop: Project) -> None:
