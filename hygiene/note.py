@@ -156,7 +156,7 @@ def _workers(rows: list[tuple[Any, ...]], stillborn: list[dict[str, Any]]) -> di
 def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[dict[str, Any]]:
     """What a person must do or know, most urgent first."""
     needs = [
-        {"what": "handler cannot run", "text": f"{text}. Repair the handler; its tasks are untouched."}
+        {"what": "handler cannot run", "text": f"{text}. Repair that; its tasks are untouched."}
         for text in facts["workers"]["broken"]
     ]
     watchdog = facts["watchdog"]

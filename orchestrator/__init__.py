@@ -14,5 +14,6 @@ config.py      composes every room's settings from config.toml, the environment 
 logs.py        structlog: human on a terminal, JSON elsewhere
 cli.py         the command line: commands.py puts it together, cli_*.py hold its groups
 fire_command.py  a plain `stoker fire`, without what the command line is built with
-doctor.py      what is wrong here, and what to do
+gate.py        what is said of a gate that was forgotten
+doctor.py      what is wrong here, and what to do; usable.py tries what is named, config_lines.py says where it is named
 """

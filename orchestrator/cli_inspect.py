@@ -62,7 +62,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to put config.toml a
 def status(context: typer.Context, as_json: Json = False) -> None:
     """The queue by mode, the active fires, and the last note: stoker status."""
     from stoker.hygiene.outbox import undelivered, undelivered_words, unknown_channel
-    from stoker.orchestrator.readiness import Beat, troubles, wanted
+    from stoker.orchestrator.gate import gate_words
+    from stoker.orchestrator.readiness import Beat, troubles, unusable, wanted
     from stoker.orchestrator.slots import paused as paused_schedules
     from stoker.orchestrator.snapshot import unserved, why_unserved
 
@@ -86,13 +87,13 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
     gate, watchdog = why_closed(session), database.run("watchdog_age")
-    held = paused_schedules(database)
+    held, (reminder, is_forgotten) = paused_schedules(database), gate_words(database, session.config)
     names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
     queue = [
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
         for mode, counts in sorted(modes.items())
     ]
-    missed, messages = unserved(database, session.config), undelivered(database)
+    missed, messages, broken = unserved(database, session.config), undelivered(database), unusable(database, session.config)
     unwell = troubles(database.rows(Beat, "list_heartbeats"), wanted(session.config))
     if as_json:
         last = {"fire": note[0][0], "verdict": note[0][1], "at": note[0][3]} if note else None
@@ -100,10 +101,11 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
-        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates, "troubles": unwell})
+        gates |= {"unusable": broken, "gate_reminder": reminder if is_forgotten else None, "troubles": unwell}
+        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
         return
     if gate:
-        say(f"the gate is closed: {gate}")
+        say(reminder if is_forgotten and reminder else f"the gate is closed: {gate}")
     for name, words in held.items():
         say(f"schedule {name} is {words}")
     rows = [
@@ -111,6 +113,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         for one in queue
     ]
     say_table(("mode", "ready", "not due", "in line", "in progress", "held", "unknown", ""), rows)
+    for words in broken:
+        say(words)
     for one in missed:
         say(why_unserved(*one, session.config))
     for fire in active:

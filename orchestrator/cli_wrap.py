@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from stoker.orchestrator.session import Session, UsageError
+from stoker.orchestrator.session import Session, UsageError, say
 
 NOT_FOUND = 127
 _HOME_CONFIG = "# stoker wrap made this file, since there was no config.toml where it was started.\n"
@@ -22,13 +22,17 @@ def add_to(app: typer.Typer) -> None:
 def wrap(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The job's name: its lane, and its mode in what is shown.")],
-    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.")],
+    command: Annotated[Optional[list[str]], typer.Argument(help="The program and its arguments, after --.")] = None,  # noqa: UP045
     time_limit: Annotated[Optional[str], typer.Option(help="When it is ended; default: limits.wall_clock.")] = None,  # noqa: UP045
+    expect: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='How often it is to run, such as "24h": else the watchdog pages; "none": not any more.'),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 11 if it was refused.")] = False,
 ) -> None:
     """Run a program as a fire of its own: never twice at once, ended at its limit with all it started, one note.
 
-    stoker wrap backup --time-limit 2h -- pg_dump -f /backup/shop.sql shop
+    stoker wrap backup --time-limit 2h --expect 24h -- pg_dump -f /backup/shop.sql shop
 
     Its environment and folder are yours, its exit status is passed on (124: it was ended at its limit), and what it printed is
     shown when it is over, and kept: stoker logs TASK. Without a config.toml the embedded database is in ~/.local/state/stoker.
@@ -42,7 +46,13 @@ def wrap(
     from stoker.orchestrator.wrapped import Wrapped, WrappedFire
     from stoker.orchestrator.wrapped import exit_code as passed_on
 
+    if not command and expect is None:
+        raise UsageError("say which program, after --: stoker wrap backup -- pg_dump shop")
     session = _session(context.obj)
+    if expect is not None:
+        _expect(session, name, expect, say_so=not command)
+    if not command:
+        return
     if shutil.which(command[0]) is None:
         sys.stderr.write(f"stoker: {name}: program {command[0]!r} is not found or not executable; nothing was started\n")
         raise typer.Exit(NOT_FOUND)
@@ -95,15 +105,27 @@ def _checked(session: Session, name: str) -> str:
     return name
 
 
-def _seconds(session: Session, time_limit: str | None) -> float:
-    from stoker.sql.units import parse_duration
+def _expect(session: Session, name: str, text: str, *, say_so: bool) -> None:
+    """Tell the watchdog how often it is to run; without a program that is all that is done."""
+    seconds = None if text == "none" else _duration("--expect", text)
+    session.database.run("expect_lane", lane=_checked(session, name), expected=seconds)
+    if say_so:
+        say(f"{name} is not expected any more" if seconds is None else f"{name} is expected every {text}")
 
+
+def _seconds(session: Session, time_limit: str | None) -> float:
     if time_limit is None:
         return session.config.limits.wall_clock_seconds or 24 * 3600.0
+    return _duration("--time-limit", time_limit)
+
+
+def _duration(option: str, text: str) -> float:
+    from stoker.sql.units import parse_duration
+
     try:
-        seconds = parse_duration(time_limit)
+        seconds = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--time-limit {time_limit!r} {error}") from None
+        raise UsageError(f"{option} {text!r} {error}") from None
     if seconds <= 0:
-        raise UsageError("--time-limit must be longer than nothing")
+        raise UsageError(f"{option} must be longer than nothing")
     return seconds

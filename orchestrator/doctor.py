@@ -1,45 +1,22 @@
-"""What is wrong here, and what to do: configuration, database, schema version, clock skew, handlers."""
+"""What is wrong here, and what to do: configuration, database, schema version, clock skew, handlers, loops."""
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stoker.hygiene.outbox import is_stuck, undelivered, undelivered_words, unknown_channel
-from stoker.hygiene.process import spawn
 from stoker.hygiene.restored import RestoredError
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.config_errors import ConfigError
 from stoker.orchestrator.door import door_of
 from stoker.orchestrator.session import Session
 from stoker.orchestrator.snapshot import unserved, why_unserved
+from stoker.orchestrator.usable import try_health, try_loop, try_mode
 from stoker.sql.database import DatabaseUnreachableError
 from stoker.sql.migrate import SchemaVersionError
 from stoker.sql.new_task import EnqueueError
 
 _SKEW_SECONDS = 5.0
-_IMPORT_SECONDS = 30.0
-_PROBE = """
-import importlib, inspect, os, sys, traceback
-sys.path.insert(0, sys.argv[2])
-module, _, attribute = sys.argv[1].partition(":")
-try:
-    found = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    inspect.signature(found).bind(object())
-    call = getattr(found, "__call__", None)
-    if int(sys.argv[3]) > 1 and not (inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(call)):
-        raise TypeError(f"concurrency = {sys.argv[3]} needs an async handler, and this is none")
-except BaseException as error:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(sys.argv[2])]
-    place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else frames and frames[-1][:2]
-    where = f" ({os.path.relpath(place[0], sys.argv[2])}, line {place[1]})" if place and place[0] else ""
-    sys.exit(f"{type(error).__name__}: {str(error).split(chr(10))[0].split(' (')[0].rstrip('?.')}{where}")
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +37,10 @@ def examine(session: Session) -> list[Finding]:
     found = [Finding("configuration", True, f"{config.path}, {len(config.modes)} mode(s)")]
     found += [Finding("configuration", False, warning) for warning in config.warnings]
     found += list(_database(session))
-    found += [_handler(config, name) for name in config.served]
+    found += [Finding(f"mode {name}", *try_mode(config, name)) for name in config.served]
+    found += [Finding(f"mode {name}", *try_health(config, name)) for name, mode in config.served.items() if mode.health]
     found += [_model(config, name) for name, mode in config.served.items() if mode.model]
+    found += [Finding(f"loop {name}", *try_loop(config, name)) for name in config.loops]
     return found
 
 
@@ -128,33 +107,3 @@ def _model(config: Config, name: str) -> Finding:
     except EnqueueError as error:
         return Finding(f"mode {name}", False, str(error))
     return Finding(f"mode {name}", True, f"{config.modes[name].model} is a model")
-
-
-def _handler(config: Config, name: str) -> Finding:
-    mode = config.modes[name]
-    if mode.command:
-        program = mode.command[0]
-        beside = str(config.folder / program) if os.sep in program else program
-        found = shutil.which(beside)
-        return Finding(f"mode {name}", found is not None, found or f"program {program!r} is not found or not executable")
-    probe = spawn(
-        [sys.executable, "-P", "-c", _PROBE, mode.handler, str(config.folder), str(mode.concurrency)],
-        env={name: os.environ[name] for name in ("PATH", "HOME", "LANG", *mode.env) if name in os.environ},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        die_with_parent=True,
-    )
-    try:
-        _, said = probe.popen.communicate(timeout=_IMPORT_SECONDS)
-    except subprocess.TimeoutExpired:
-        probe.popen.kill()
-        probe.popen.wait()
-        return Finding(f"mode {name}", False, f"{mode.handler} takes more than {_IMPORT_SECONDS:.0f} s to import")
-    if probe.popen.returncode == 0:
-        return Finding(f"mode {name}", True, f"{mode.handler} imports and takes a task")
-    last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it ended without a word"]
-    return Finding(
-        f"mode {name}",
-        False,
-        f"{mode.handler} cannot be used: {last[0][:200]}. It is looked for in {config.folder} and in the environment.",
-    )

@@ -128,6 +128,8 @@ def _fired(session: Session, options: Options, schedule: "ScheduleSettings | Non
     if schedule is not None:
         if options.due and schedule is next(iter(session.config.schedules.values())):
             _beat(session, options)
+        elif not options.due:
+            _beat_of_schedule(session, schedule)
         if idle := _nothing_due(session, schedule):
             return idle
     if schedule is not None and schedule.jitter_seconds:
@@ -152,6 +154,13 @@ def _beat(session: Session, options: Options) -> None:
     from stoker.orchestrator.tell import beat_of_cron
 
     beat_of_cron(session.database, session.config, due=options.due, lane=options.lane, only=options.modes)
+
+
+def _beat_of_schedule(session: Session, schedule: "ScheduleSettings") -> None:
+    """Say that cron came for this schedule."""
+    from stoker.orchestrator.tell import beat_of_schedule
+
+    beat_of_schedule(session.database, session.config, schedule)
 
 
 def _nothing_due(session: Session, schedule: "ScheduleSettings") -> "Ended | None":

@@ -72,6 +72,7 @@ def _mode_orders(config: Config, name: str, environ: Mapping[str, str], expected
     return ModeOrders(
         name=name,
         handler=mode.handler,
+        health=mode.health,
         model=mode.model,
         command=tuple(mode.command),
         version=mode.version,

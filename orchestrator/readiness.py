@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from stoker.orchestrator.config import Config
+from stoker.orchestrator.gate import gate_words
 from stoker.orchestrator.slots import paused
-from stoker.orchestrator.tell import CLOCK, DUE, FIRE
+from stoker.orchestrator.tell import CLOCK, DUE, FIRE, due_component
 from stoker.sql.database import Database
+from stoker.worker.health import UNWELL
 
 _STARTERS = {CLOCK, DUE, FIRE}
 _BY_SCHEDULE = {CLOCK, DUE}
@@ -111,8 +113,9 @@ def wanted(config: Config) -> Wanted:
 def look(database: Database, config: Config, *, briefly: bool = False) -> Readiness:
     """Look and judge; ``briefly`` leaves out what people and errors said, for those who are not known."""
     beats = database.rows(Beat, "list_heartbeats")
-    broken = [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
-    remarks = [f"the gate is closed by {actor}: {reason}" for actor, _, reason, _ in database.run("look_gate")]
+    broken = _broken(database, config)
+    words, _ = gate_words(database, config)
+    remarks = [words] if words else []
     remarks += [f"mode {mode} is paused by {by}: {reason}" for mode, by, reason, _ in database.run("list_paused")]
     remarks += [f"schedule {name} is {words}" for name, words in paused(database).items()]
     if briefly:
@@ -124,14 +127,18 @@ def look(database: Database, config: Config, *, briefly: bool = False) -> Readin
 def judge(beats: Sequence[Beat], broken: Sequence[Broken], want: Wanted) -> list[str]:
     """What is missing, in words."""
     missing = []
-    starters = [one for one in beats if one.component in _STARTERS]
+    alone = {due_component(name) for name in want.schedules}
+    starters = [one for one in beats if one.component in _STARTERS | alone]
     living = [one for one in starters if not one.is_late]
     if not living:
         missing.append(f"no stoker run or cron beat {_since(starters)}: nothing starts fires")
-    elif want.schedules and not any(one.component in _BY_SCHEDULE for one in living):
-        clocks = [one for one in starters if one.component in _BY_SCHEDULE]
-        names = ", ".join(want.schedules)
-        missing.append(f"schedules {names}: no stoker run, and no stoker fire --due from cron, {_since(clocks)}")
+    elif not any(one.component in _BY_SCHEDULE for one in living):
+        known = {one.component for one in living}
+        unknown = [name for name in want.schedules if due_component(name) not in known]
+        if unknown:
+            clocks = [one for one in starters if one.component in _BY_SCHEDULE | alone]
+            names = ", ".join(unknown)
+            missing.append(f"schedules {names}: no stoker run, and no stoker fire --due from cron, {_since(clocks)}")
     covered = {mode for one in living for mode in one.modes or ()}
     if living:
         missing += [
@@ -175,9 +182,21 @@ def _loops_missing(beats: Sequence[Beat], want: Wanted) -> list[str]:
     ]
 
 
+def unusable(database: Database, config: Config) -> list[str]:
+    """The modes whose newest worker could not work, in words."""
+    return [_unusable(one, wanted(config)) for one in _broken(database, config)]
+
+
+def _broken(database: Database, config: Config) -> list[Broken]:
+    return [Broken(*row) for row in database.run("broken_modes", modes=sorted(config.modes))]
+
+
 def _unusable(one: Broken, want: Wanted) -> str:
     what = "its program could not be started" if one.mode in want.programs else "its handler could not be imported"
-    return f"mode {one.mode}: {what} in fire {one.fire}" + (f": {one.exit_status}" if one.exit_status else "")
+    status = one.exit_status or ""
+    if status.startswith(UNWELL):
+        what, status = f"its {UNWELL}", status.removeprefix(UNWELL).removeprefix(": ")
+    return f"mode {one.mode}: {what} in fire {one.fire}" + (f": {status}" if status else "")
 
 
 def _since(beats: Iterable[Beat]) -> str:

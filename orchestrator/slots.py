@@ -80,6 +80,13 @@ def may_be_due(database: Database, schedule: ScheduleSettings) -> bool:
     return seen.rule != rule_of(schedule) or next(seen.pending(), None) is not None
 
 
+def until_next(database: Database, schedule: ScheduleSettings) -> float:
+    """Seconds until the schedule is due the next time, by the database's clock."""
+    ((now,),) = database.run("clock")
+    due = next(upcoming(rule_of(schedule), now))
+    return float((due - now).total_seconds())
+
+
 def paused(database: Database) -> dict[str, str]:
     """The schedules that people hold: who, since when, and why, in words."""
     rows = database.run("list_paused_schedules")

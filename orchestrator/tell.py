@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection
 
 from stoker.orchestrator.config import Config
 from stoker.orchestrator.logs import log
+from stoker.orchestrator.settings import ScheduleSettings
+from stoker.orchestrator.slots import until_next
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 
 CLOCK, DUE, FIRE = "schedule", "due", "fire"
@@ -53,6 +55,23 @@ def beat_of_cron(database: Database, config: Config, *, due: bool, lane: str, on
     expected = config.watchdog.expected_interval_seconds
     promised = _DAY_SECONDS if expected is None else expected + config.watchdog.grace_seconds
     return beat_starter(database, FIRE, f"{host}:{lane}", promised, only or config.served, _GAPS)
+
+
+def beat_of_schedule(database: Database, config: Config, schedule: ScheduleSettings) -> bool:
+    """Cron called ``stoker fire --schedule``: it is to come again by the schedule's next due time, and its grace."""
+
+    def tell() -> None:
+        seconds = until_next(database, schedule) + schedule.grace_seconds
+        modes = sorted(set(schedule.modes or config.served) & set(config.served))
+        host = os.uname().nodename
+        database.run("beat_schedule", component=due_component(schedule.name), instance=host, expected=seconds, modes=modes)
+
+    return told(due_component(schedule.name), tell)
+
+
+def due_component(name: str) -> str:
+    """What cron is called among heartbeats that looks at one schedule alone."""
+    return f"{DUE} {name}"
 
 
 def modes_of_schedules(config: Config) -> set[str]:

@@ -54,13 +54,21 @@ class Facts:
     oldest: Sequence[tuple[str, float]] = ()
     gate: tuple[str, str, float] | None = None
     born_seconds: float = field(default=0.0)
+    expected: Sequence[tuple[str, float, float, bool]] = ()
 
 
 def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
     """Everything that is wrong now. While the gate is closed nothing is expected, but that it is opened again."""
     if facts.gate is not None:
         return list(_gate(facts.gate, settings))
-    return [*_slots(facts), *_interval(facts, settings), *_fires(facts), *_hollow(facts, settings), *_queue(facts, settings)]
+    return [
+        *_slots(facts),
+        *_interval(facts, settings),
+        *_expected(facts, settings),
+        *_fires(facts),
+        *_hollow(facts, settings),
+        *_queue(facts, settings),
+    ]
 
 
 def _slots(facts: Facts) -> Iterator[Finding]:
@@ -90,6 +98,16 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
             f"Orchestrator did not fire. The fleet is dark. Lane {settings.lane}: a fire is expected every"
             f" {format_duration(settings.expected_interval_seconds)}; {since}.",
         )
+
+
+def _expected(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
+    """Lanes of which ``stoker wrap`` said how often: (lane, seconds, for how long there was silence, whether it ever ran)."""
+    for lane, seconds, silent, ever in facts.expected:
+        if silent > seconds + settings.grace_seconds:
+            ago = format_duration(round(silent))
+            last = f"it last ended {ago} ago" if ever else f"it has not since that was said, {ago} ago"
+            words = f"{lane} did not run: it is expected every {format_duration(seconds)}, and {last}. Is cron running?"
+            yield Finding(f"expected {lane}", words)
 
 
 def _fires(facts: Facts) -> Iterator[Finding]:

@@ -110,6 +110,7 @@ class Watch:
             oldest=sorted(oldest.items()),
             gate=gate,
             born_seconds=born,
+            expected=run("watch_expected"),
         )
 
     def _blind(self, why: str) -> Look:

@@ -26,6 +26,7 @@ no user code; the runner imports the handlers and nothing of the database.
     slate.py     the shared page on which a runner says what it does; it survives the runner
     pieces.py    JSON cut into its parts without reading it
     verdict.py   what an attempt that is not done makes of its task
+    health.py    whether a mode can do its work here, by its own word; asking.py asks that in a process of its own
     errors.py    what is told of an exception; redact.py makes it fit to be stored
     backoff.py   when to try again
     journal.py   a keeper's log lines

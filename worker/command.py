@@ -63,6 +63,7 @@ class CommandPen:
     _over: list[_Turn] = field(default_factory=list)
     _more: anyio.Event = field(default_factory=anyio.Event)
     _called_off: anyio.Event = field(default_factory=anyio.Event)
+    _asking: anyio.CancelScope | None = None
     _current: _Turn | None = None
     _child: Child | None = None
     _started: float = 0.0
@@ -78,14 +79,16 @@ class CommandPen:
         path = self.environment.get("PATH", os.defpath)
         found = shutil.which(beside) if os.sep in program else None
         self._program = found or shutil.which(program, path=path) or ""
-        self.ready = bool(self._program)
-        self.broken = None if self.ready else f"program {program!r} is not found or not executable"
+        self.ready = bool(self._program) and not self.orders.mode.health
+        self.broken = None if self._program else f"program {program!r} is not found or not executable"
         self.dead, self._is_ending, self._is_retired, self._how = False, False, False, ""
         self._exists = True
         self.starts += 1
 
     async def attend(self) -> None:
         """Run what is fed, one program after the other, until one is ended from outside or there is no more."""
+        if self.orders.mode.health and not self.broken:
+            await self._ask()
         while not (self._is_ending or self._is_retired or self.broken):
             if not self._waiting:
                 await self._more.wait()
@@ -153,6 +156,8 @@ class CommandPen:
     async def retire(self, grace_seconds: float) -> None:
         """There is no more: end what runs."""
         self._is_retired = True
+        if self._asking is not None:
+            self._asking.cancel()
         if self._current:
             await self.end(grace_seconds)
         self._more.set()
@@ -160,6 +165,8 @@ class CommandPen:
     async def end(self, grace_seconds: float) -> None:
         """End the program that runs, and the tree under it."""
         self._is_ending = True
+        if self._asking is not None:
+            self._asking.cancel()
         self._more.set()
         if self._child is not None:
             await end_tree(self._child, grace_seconds=grace_seconds)
@@ -184,6 +191,19 @@ class CommandPen:
     def exists(self) -> bool:
         """Whether this was started and not buried."""
         return self._exists
+
+    async def _ask(self) -> None:
+        """Whether the mode can do its work here; until that is known nothing is claimed."""
+        from stoker.worker.asking import ask
+        from stoker.worker.health import as_stored
+
+        mode = self.orders.mode
+        with anyio.CancelScope() as self._asking:
+            words = await ask(mode.health, self.orders.folder, self.environment)
+            self.broken = None if words is None else as_stored(words, mode.errors, mode.secrets())
+            self.ready = words is None
+        self._asking = None
+        self.wake()
 
     async def _run(self, turn: _Turn) -> None:
         entry = turn.entry

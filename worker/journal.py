@@ -1,6 +1,6 @@
 """A keeper's log lines: one JSON object each, on standard error. The launcher reads and renders them.
 
-Facts only: ids, counts, seconds, names. Never a payload, a result or an error's text.
+Facts only: ids, counts, seconds, names. Never a payload or a result; of an error no more than its mode lets be stored.
 """
 
 import json

@@ -24,6 +24,7 @@ class ModeOrders:
 
     name: str
     handler: str = ""
+    health: str = ""
     model: str = ""
     command: tuple[str, ...] = ()
     version: int = 1
@@ -89,6 +90,7 @@ class Orders:
         return {
             "nonce": nonce,
             "handler": mode.handler,
+            "health": mode.health,
             "model": mode.model,
             "folder": self.folder,
             "mode": mode.name,

@@ -19,6 +19,7 @@ from typing import Any
 from stoker.worker.capture import MixedVoice, Voice
 from stoker.worker.errors import kind_of, names_of, place_of, text_of, traceback_of
 from stoker.worker.found import find_handler, is_async
+from stoker.worker.health import unwell
 from stoker.worker.pieces import UnreadableError, cut, read_one, salvage
 from stoker.worker.redact import bounded, stored
 from stoker.worker.slate import Slate
@@ -57,6 +58,9 @@ def main() -> None:
             handler = fitted(handler, hello["model"], hello["folder"], is_async=is_async(handler))
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
         send(acks, ["broken", f"{kind_of(error)}: {stored(text_of(error), hello['errors'], None, _secrets(hello))}"])
+        return
+    if words := unwell(hello, _secrets(hello)):
+        send(acks, ["broken", words])
         return
     send(acks, ["ready"])
     gc.freeze()

@@ -103,6 +103,7 @@ class ModeSettings(Section):
 
     handler: Handler = ""
     command: Program = ()
+    health: Handler = ""
     model: Annotated[Text, checked(_names_a_model)] = ""
     version: Positive = 1
     max_attempts: Positive = 5

@@ -121,6 +121,8 @@ class Shift:
         """Bury a dead runner, and start another if that is still allowed."""
         if self._pen.dead and not self._pen.ready and not self._pen.broken:
             self._pen.broken = "the handler's process ended while it was imported"
+        if self._pen.broken and not self._limits.reason:
+            self._journal.say("worker cannot work", "error", why=self._pen.broken[:300])
         if self._pen.broken:
             self.stop(BROKEN)
         if self._pen.broken or not self._pen.dead or not self._pen.exists:

@@ -13,3 +13,9 @@ alter table stoker.schedules add column pause_reason text;
 alter table stoker.schedules add constraint paused_with_a_reason
     check ((paused_by is null) = (paused_at is null) and (paused_by is null) = (pause_reason is null)) not valid;
 comment on column stoker.schedules.paused_by is 'who holds it: its due slots are skipped; null: nobody';
+
+alter table stoker.lanes add column expected_seconds double precision;
+alter table stoker.lanes add column expected_since timestamptz;
+alter table stoker.lanes add constraint expected_since_when
+    check ((expected_seconds is null) = (expected_since is null) and expected_seconds > 0) not valid;
+comment on column stoker.lanes.expected_seconds is 'how often a fire of the lane is to reach its note, as stoker wrap said; null: nothing is expected';

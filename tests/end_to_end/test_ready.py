@@ -114,6 +114,22 @@ def test_cron_that_comes_seldom_is_not_missed_before_its_time(project: Project) 
     assert not ready(project)["ready"]
 
 
+def test_cron_for_one_schedule_is_known_by_when_that_is_due(project: Project) -> None:
+    """One line a schedule, at its own times: each proves its own schedule and modes, until its next due time and grace."""
+    both = '[modes.plain]\nhandler = "jobs:plain"\n[[schedules]]\nname = "day"\ncron = "0 7 * * *"\nmodes = ["plain"]\n'
+    project.write(CONFIG + both + SCHEDULE + 'modes = ["quick"]\ngrace = "1h"\n')
+    project.run("fire", "--schedule", "often")
+    missing = ready(project)["missing"]
+    assert missing[0].startswith("schedules day: no stoker run, and no stoker fire --due from cron, since ")
+    assert missing[1].startswith("mode plain: nobody living starts it")
+    project.run("fire", "--schedule", "day")
+    assert ready(project)["ready"]
+    ((seconds,),) = project.query("select expected_seconds from stoker.heartbeats where component = 'due day'")
+    assert 600 <= seconds <= 86400 + 600
+    project.query("update stoker.heartbeats set at = at - interval '2 hours' where component = 'due often' returning 1")
+    assert ready(project)["missing"][0].startswith("schedules often: ")
+
+
 def test_a_mode_that_this_host_leaves_to_another_is_missed_until_that_one_stands(project: Project) -> None:
     """[worker] modes."""
     both = CONFIG + SCHEDULE + '[modes.plain]\nhandler = "jobs:plain"\n'

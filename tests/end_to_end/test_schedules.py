@@ -139,6 +139,20 @@ def test_a_closed_gate_stops_every_start_and_nothing_else(project: Project) -> N
     ]
 
 
+def test_a_gate_that_was_forgotten_is_named_with_how_to_open_it(project: Project) -> None:
+    """By status and ready, from watchdog.gate_reminder on; before, it is only shown."""
+    project.write(CONFIG + '[watchdog]\ngate_reminder = "2d"\n')
+    project.run("gate", "close", "--reason", "repairs", "--by", "ann")
+    assert project.json("status")["gate_reminder"] is None
+    project.query("update stoker.paused set since = now() - interval '3 days 4 hours' where mode = '*' returning 1")
+    words = "the gate has been closed for 3d by ann: repairs; to open: stoker gate open"
+    assert project.json("status")["gate_reminder"] == words
+    assert project.run("status").stdout.splitlines()[0] == words
+    assert f"  {words}" in project.run("ready").stdout.splitlines()
+    project.run("gate", "open")
+    assert "the gate" not in project.run("status").stdout + project.run("ready").stdout
+
+
 def test_what_stands_sweeps_fires_beats_and_ends_when_it_is_told(project: Project) -> None:
     """R01, R24: a worker that was killed, and the fire that died with it, are made good without anybody's doing."""
     project.write(CONFIG + '[modes.gated]\nhandler = "jobs:gated"\n')

@@ -1,12 +1,18 @@
 """``stoker wrap``: somebody's cron job as a fire of its own."""
 
+import re
 import signal
+import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.end_to_end.project import Project, is_alive
 from tests.waiting import wait_until
+
+from stoker.sql.database import Database
+from stoker.sql.target import Target
 
 MODES = '[modes.plain]\nhandler = "jobs:plain"\n[worker]\nmodes = ["plain"]\n[limits]\nfires_per_day = 1\n'
 
@@ -110,7 +116,7 @@ def test_what_cannot_be_is_refused(shop: Project) -> None:
         (["plain", "--", "true"], "is a mode of"),
         (["No Name", "--", "true"], "a job's name is"),
         (["job", "--time-limit", "soon", "--", "true"], "--time-limit 'soon'"),
-        (["job"], "Missing argument"),
+        (["job"], "say which program, after --"),
     ):
         refused = shop.run("wrap", *words)
         assert (refused.returncode, told in refused.stderr) == (2, True)
@@ -120,3 +126,56 @@ def test_what_cannot_be_is_refused(shop: Project) -> None:
     assert shop.run("gate", "close", "--reason", "moving").returncode == 0
     closed = shop.run("wrap", "job", "--exit-code", "--", "/bin/true")
     assert (closed.returncode, "moving" in closed.stderr) == (11, True)
+
+
+def test_a_job_that_is_expected_is_paged_when_it_did_not_run(shop: Project) -> None:
+    """P8: per lane, from what it said last; not while it runs, and not once it is not expected any more."""
+    shop.write(MODES + '[watchdog]\ncommand = ["/bin/sh", "-c", "cat >> pages"]\n')
+    job = script(shop, "open('starts', 'a').write('x ')\n")
+    look = (sys.executable, "-P", "-m", "stoker.watchdog.cli", "--once")
+
+    def looked() -> str:
+        environment = shop.environment()
+        return subprocess.run(look, cwd=shop.folder, env=environment, capture_output=True, text=True, timeout=60).stdout
+
+    assert shop.run("wrap", "backup", "--expect", "24h", *job).returncode == 0
+    assert shop.run("wrap", "report", "--expect", "1h").stdout == "report is expected every 1h\n"
+    assert shop.run("wrap", "other", *job).returncode == 0
+    assert looked() == "all is well\n"
+    shift = "update stoker.{} set {} = {} - interval '25 hours' returning 1"
+    for table, column in (("lanes", "expected_since"), ("fires", "closed_at")):
+        shop.query(shift.format(table, column, column))
+    assert [re.sub(r"1d1h[0-9ms]*", "1d1h", line) for line in looked().splitlines()] == [
+        "backup did not run: it is expected every 1d, and it last ended 1d1h ago. Is cron running?",
+        "report did not run: it is expected every 1h, and it has not since that was said, 1d1h ago. Is cron running?",
+    ]
+    assert shop.run("wrap", "backup", *job).returncode == 0
+    assert shop.run("wrap", "report", "--expect", "none").stdout == "report is not expected any more\n"
+    assert looked() == "all is well\n"
+    assert shop.query("select lane from stoker.lanes where expected_seconds is not null") == [("backup",)]
+    assert [cause for cause in ("expected backup", "expected report") if cause in (shop.folder / "pages").read_text()] == [
+        "expected backup", "expected report",
+    ]  # fmt: skip
+
+
+def test_a_job_that_runs_for_longer_than_it_is_expected_is_not_silent(shop: Project) -> None:
+    """Its own deadline says when that is too long."""
+    job = script(shop, "import time\nopen('starts', 'a').write('x ')\nwhile True: time.sleep(1)\n")
+    running = shop.start("wrap", "backup", "--expect", "1s", "--time-limit", "1m", *job)
+    wait_until(lambda: lines(shop, "starts") == ["x"], 30, "the job to start")
+    shop.query("update stoker.lanes set expected_since = expected_since - interval '1 day' returning 1")
+    with closing(Database(Target(shop.url))) as database:
+        assert database.run("watch_expected") == []
+    running.terminate()
+    running.wait(timeout=30)
+
+
+def test_an_expectation_that_is_none_is_refused(shop: Project) -> None:
+    """Nothing is run, and nothing is remembered."""
+    for text in ("often", "0s", "24"):
+        done = shop.run("wrap", "backup", "--expect", text, "--", "true")
+        assert done.returncode == 2
+        assert "--expect" in done.stderr
+    done = shop.run("wrap", "backup")
+    assert (done.returncode, "say which program" in done.stderr) == (2, True)
+    assert shop.query("select count(*) from stoker.lanes where lane = 'backup'") == [(0,)]

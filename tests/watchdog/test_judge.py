@@ -66,6 +66,8 @@ def test_a_missed_fire_is_told_in_words_a_person_understands() -> None:
         (Facts(hollow=[("main", [False, True, True])]), {}, []),
         (Facts(oldest=[("m", 7200.0)]), {}, []),
         (Facts(oldest=[("m", 7200.0)]), {"oldest_task": "1h"}, ["oldest m"]),
+        (Facts(expected=[("backup", 3600.0, 3700.0, True), ("report", 3600.0, 4300.0, False)]), {}, ["expected report"]),
+        (Facts(expected=[("backup", 60.0, 9e9, True)], gate=("ann", "repairs", 60.0)), {}, []),
         (Facts(gate=("ann", "repairs", 60.0), hollow=[("main", [True] * 3)]), {}, []),
         (Facts(gate=("ann", "repairs", 90_000.0)), {}, ["gate"]),
         (Facts(gate=("ann", "repairs", 90_000.0)), {"gate_reminder": "none"}, []),
