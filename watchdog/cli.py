@@ -10,13 +10,18 @@ Exit codes: 0 all is well; 1 something is wrong, or a page did not go out; 2 usa
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 from stoker.sql.target import Target
 from stoker.sql.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from stoker.watchdog.watch import Watch
 
 WRONG, USAGE, CANNOT_CHECK = 1, 2, 75
 _EXAMPLE = 'example, for cron: stoker-watchdog --once --expect 8h --url "$(stoker db url)" || mail -s dark ops@example.org'
@@ -54,7 +59,16 @@ def _watch(options: argparse.Namespace) -> None:
         return
     database = Database(Target(config.url, config.schema), application="stoker watchdog", patience_seconds=5)
     state = options.state or config.folder / ".stoker" / "watchdog.json"
-    watch = Watch(database, config.settings, pager, state, environment=config.environment)
+    watch = Watch(database, config.settings, pager, state, environment=config.environment, by_cron=options.once)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        _look_on(watch, options, config.settings.every_seconds)
+    finally:
+        if not options.once:
+            watch.say_farewell()
+
+
+def _look_on(watch: "Watch", options: argparse.Namespace, every_seconds: float) -> None:
     while True:
         look = watch.look()
         for failure in look.failures:
@@ -68,7 +82,7 @@ def _watch(options: argparse.Namespace) -> None:
             sys.stdout.write("all is well\n")
         if options.once:
             sys.exit(CANNOT_CHECK if look.findings is None else WRONG if look.findings or look.failures else 0)
-        time.sleep(config.settings.every_seconds)
+        time.sleep(every_seconds)
 
 
 def _look_at_notes(options: argparse.Namespace) -> None:

@@ -1,18 +1,22 @@
 """What did not happen: a pure function from what the database shows to findings, each with a stable cause.
 
 Outcomes are judged, not signs of life: a due time without a slot, a fire that does not end, fires that do nothing while work
-waits, a queue that nobody empties, a gate that was forgotten.
+waits, a queue that nobody empties, a gate that was forgotten. Signs of life are judged besides (silence.py): they tell sooner.
+While the database was away nobody could decide, end or be heard: that time is taken off whatever is late.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
 from zoneinfo import ZoneInfo
 
 from stoker.sql.due import due_after, rule
 from stoker.sql.units import format_duration
+from stoker.watchdog.facts import Beat, Facts, Schedule
 from stoker.watchdog.settings import WatchdogSettings
+from stoker.watchdog.silence import missed
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,59 +27,46 @@ class Finding:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A registered schedule: due times after ``since`` and ``decided_until`` are still to be decided."""
-
-    schedule: str
-    rule: dict[str, Any]
-    since: datetime
-    now: datetime
-    decided_until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
-
-    lane: str
-    note_age: float | None
-    active: int | None
-    overdue: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the database showed. ``hollow``: of each lane, whether its last fires did nothing while work waited."""
-
-    schedules: Sequence[Schedule] = ()
-    lanes: Sequence[Lane] = ()
-    hollow: Sequence[tuple[str, list[bool]]] = ()
-    oldest: Sequence[tuple[str, float]] = ()
-    gate: tuple[str, str, float] | None = None
-    born_seconds: float = field(default=0.0)
-
-
 def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
     """Everything that is wrong now. While the gate is closed nothing is expected, but that it is opened again."""
     if facts.gate is not None:
         return list(_gate(facts.gate, settings))
-    return [*_slots(facts), *_interval(facts, settings), *_fires(facts), *_hollow(facts, settings), *_queue(facts, settings)]
+    return [
+        *_slots(facts),
+        *_interval(facts, settings),
+        *_fires(facts),
+        *_hollow(facts, settings),
+        *_queue(facts, settings),
+        *_silence(facts),
+    ]
 
 
 def _slots(facts: Facts) -> Iterator[Finding]:
     for one in facts.schedules:
-        zone = ZoneInfo(one.rule["timezone"])
-        due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
-        late = (one.now - due).total_seconds()
-        if late > one.rule["grace"]:
-            at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
-            never = "It never has. " if one.decided_until is None else ""
-            yield Finding(
-                f"slot {one.schedule}",
-                f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
-                f" {never}Is stoker run, or cron, running?",
-            )
+        if one.is_paused:
+            continue
+        try:
+            found = _slot(one, facts)
+        except (ValueError, KeyError, TypeError) as error:
+            why = f"Schedule {one.schedule} cannot be judged on this host: {type(error).__name__}. Is its time zone known here?"
+            found = Finding(f"slot {one.schedule}", why)
+        if found is not None:
+            yield found
+
+
+def _slot(one: Schedule, facts: Facts) -> Finding | None:
+    zone = ZoneInfo(one.rule["timezone"])
+    due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
+    late = (one.now - due).total_seconds()
+    if late - facts.away.within(late) <= one.rule["grace"]:
+        return None
+    at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+    never = "It never started. " if one.decided_until is None else ""
+    return Finding(
+        f"slot {one.schedule}",
+        f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
+        f" {never}Is stoker run, or cron, running?",
+    )
 
 
 def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
@@ -83,7 +74,7 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
         return
     age = next((lane.note_age for lane in facts.lanes if lane.lane == settings.lane), None)
     silent = facts.born_seconds if age is None else age
-    if silent > settings.expected_interval_seconds + settings.grace_seconds:
+    if silent - facts.away.within(silent) > settings.expected_interval_seconds + settings.grace_seconds:
         since = "none ever was" if age is None else f"the last was {format_duration(round(age))} ago"
         yield Finding(
             f"interval {settings.lane}",
@@ -94,8 +85,9 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
 
 def _fires(facts: Facts) -> Iterator[Finding]:
     for lane in facts.lanes:
-        if lane.active is not None and (lane.overdue or 0.0) > 0.0:
-            over = format_duration(round(lane.overdue or 0.0))
+        overdue = lane.overdue or 0.0
+        if lane.active is not None and overdue - facts.away.within(overdue) > 0.0:
+            over = format_duration(round(overdue))
             yield Finding(
                 f"deadline {lane.lane}",
                 f"Fire {lane.active} of lane {lane.lane} is {over} over its deadline and has not ended. See: stoker status",
@@ -120,6 +112,21 @@ def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
                 f"The oldest claimable task of mode {mode} has waited for {format_duration(round(age))}, longer than"
                 f" {format_duration(limit)}. See: stoker plan",
             )
+
+
+def _silence(facts: Facts) -> Iterator[Finding]:
+    for component, silent in missed(facts.beats, facts.away).items():
+        shown = "; ".join(_last_heard(one) for one in silent[:_SHOWN])
+        more = f"; and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
+        yield Finding(
+            f"heartbeat {component}",
+            f"Nothing is heard of {component} any more: {shown}{more}. Was it killed, or does it hang? See: stoker ready",
+        )
+
+
+def _last_heard(one: Beat) -> str:
+    at = one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}"
 
 
 def _gate(gate: tuple[str, str, float], settings: WatchdogSettings) -> Iterator[Finding]:

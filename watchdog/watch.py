@@ -19,11 +19,13 @@ from typing import Any
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 from stoker.sql.environment import EnvironmentMismatchError, check_environment
 from stoker.sql.units import format_duration
-from stoker.watchdog.judge import Facts, Finding, Lane, Schedule, judge
+from stoker.watchdog.facts import Away, gather
+from stoker.watchdog.judge import Finding, judge
 from stoker.watchdog.pages import RESOLVE, TRIGGER, Page, PageError, Pager, request
 from stoker.watchdog.settings import WatchdogSettings
+from stoker.watchdog.silence import CRON
 
-CANNOT_CHECK = "database"
+CANNOT_CHECK, COMPONENT = "database", "watchdog"
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class Watch:
         state: Path,
         clock: Callable[[], float] = time.time,
         environment: str = "",
+        *,
+        by_cron: bool = False,
     ) -> None:
         self._database = database
         self._settings = settings
@@ -54,10 +58,16 @@ class Watch:
         self._state = state
         self._clock = clock
         self._environment = environment
+        self._by_cron = by_cron
 
     def close(self) -> None:
         """Let the database go."""
         self._database.close()
+
+    def say_farewell(self) -> None:
+        """Who ends in order is not missed by another watchdog."""
+        with contextlib.suppress(DatabaseUnreachableError, StatementError):
+            self._beat(0.0)
 
     def look(self) -> Look:
         """One look, its pages included."""
@@ -72,7 +82,7 @@ class Watch:
     def _looked(self) -> Look:
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
-        findings = judge(self._facts(), settings)
+        findings = judge(gather(self._database, settings, self._away()), settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
@@ -93,24 +103,17 @@ class Watch:
             else:
                 look.sent += 1
                 run("page_sent", incident=incident)
-        run("beat", component="watchdog", instance=_instance(), expected=3 * settings.every_seconds)
+        self._beat(3 * settings.every_seconds)
         return look
 
-    def _facts(self) -> Facts:
-        run = self._database.run
-        gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
-        oldest: dict[str, float] = {}
-        for mode, _, ready, _, age in run("backlog"):
-            oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
-        ((born,),) = run("installed_for")
-        return Facts(
-            schedules=self._database.rows(Schedule, "list_schedules"),
-            lanes=self._database.rows(Lane, "watch_fires"),
-            hollow=[(lane, hollow) for lane, hollow in run("watch_notes", count=self._settings.hollow_fires)],
-            oldest=sorted(oldest.items()),
-            gate=gate,
-            born_seconds=born,
-        )
+    def _beat(self, expected: float) -> None:
+        """One that cron calls has no pace of its own: the next may be twice as late as this one, and nobody misses it."""
+        host = os.uname().nodename
+        if self._by_cron:
+            parameters = {"instance": host + CRON, "expected": expected, "modes": None, "gaps": 2.0}
+            self._database.run("beat_starter", component=COMPONENT, **parameters)
+        else:
+            self._database.run("beat", component=COMPONENT, instance=f"{host}:{os.getpid()}", expected=expected)
 
     def _blind(self, why: str) -> Look:
         """The database cannot be asked: after a while that is told, again and again; the file remembers."""
@@ -142,8 +145,16 @@ class Watch:
                 look.failures.append(f"{CANNOT_CHECK}: {error}")
                 return
             look.sent += 1
-        if state != {"installation": installation}:
-            self._write({"installation": installation})
+        away = [state["since"], self._clock()] if "since" in state else state.get("away")
+        kept = {"installation": installation, **({"away": away} if away else {})}
+        if state != kept:
+            self._write(kept)
+
+    def _away(self) -> Away:
+        """The last time that this watchdog could not ask the database; it goes on until now when this is the first answer."""
+        now, state = self._clock(), self._read()
+        began, ended = (state["since"], now) if "since" in state else state.get("away") or (now, now)
+        return Away(now - began, now - ended)
 
     def _read(self) -> dict[str, Any]:
         """The file, or nothing when there is none that can be read: then what it would say begins anew."""
@@ -170,7 +181,3 @@ class Watch:
                 request(self._settings.ping.rstrip("/") + suffix, None, {})
             except (PageError, OSError, ValueError) as error:
                 sys.stderr.write(f"stoker-watchdog: the dead man's switch was not told: {error}\n")
-
-
-def _instance() -> str:
-    return f"{os.uname().nodename}:{os.getpid()}"

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker.watchdog.judge import Facts, Lane, Schedule, judge
+from stoker.watchdog.facts import Facts, Lane, Schedule
+from stoker.watchdog.judge import judge
 from stoker.watchdog.settings import WatchdogSettings
 
 NOW = datetime(2026, 12, 1, 10, 0, tzinfo=UTC)

@@ -1,0 +1,5 @@
+-- Schedules as they are registered, with the last due time decided; people hold some.
+select s.schedule, s.rule, s.since, now() as now,
+       (select max(last_due_at) from stoker.slots o where o.schedule = s.schedule) as decided_until,
+       s.paused_by is not null as is_paused
+from stoker.schedules s order by s.schedule

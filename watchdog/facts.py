@@ -1,0 +1,90 @@
+"""What the database shows, gathered in one go: what is judged, and nothing that judges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.sql.database import Database
+from stoker.watchdog.settings import WatchdogSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A registered schedule: due times after ``since`` and ``decided_until`` are still to be decided."""
+
+    schedule: str
+    rule: dict[str, Any]
+    since: datetime
+    now: datetime
+    decided_until: datetime | None
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
+
+    lane: str
+    note_age: float | None
+    active: int | None
+    overdue: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order."""
+
+    component: str
+    instance: str
+    began_at: datetime
+    at: datetime
+    expected_seconds: float
+    beats: int
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The last time that the database could not be asked: how many seconds ago that began, and ended."""
+
+    began: float
+    ended: float
+
+    def within(self, seconds: float) -> float:
+        """How much of the last ``seconds`` it was away."""
+        return max(min(seconds, self.began) - self.ended, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the database showed. ``hollow``: of each lane, whether its last fires did nothing while work waited."""
+
+    schedules: Sequence[Schedule] = ()
+    lanes: Sequence[Lane] = ()
+    hollow: Sequence[tuple[str, list[bool]]] = ()
+    oldest: Sequence[tuple[str, float]] = ()
+    beats: Sequence[Beat] = ()
+    gate: tuple[str, str, float] | None = None
+    born_seconds: float = 0.0
+    away: Away = Away(0.0, 0.0)
+
+
+def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
+    """Ask for everything. Raises DatabaseUnreachableError and StatementError."""
+    run, rows = database.run, database.rows
+    gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
+    oldest: dict[str, float] = {}
+    for mode, _, ready, _, age in run("backlog"):
+        oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
+    ((born,),) = run("installed_for")
+    return Facts(
+        schedules=rows(Schedule, "watch_schedules"),
+        lanes=rows(Lane, "watch_fires"),
+        hollow=[(lane, hollow) for lane, hollow in run("watch_notes", count=settings.hollow_fires)],
+        oldest=sorted(oldest.items()),
+        beats=rows(Beat, "watch_heartbeats"),
+        gate=gate,
+        born_seconds=born,
+        away=away,
+    )
