@@ -45,6 +45,17 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A channel's notes that wait, or were given up; seconds since the oldest was written."""
+
+    channel: str
+    waiting: int
+    dead: int
+    oldest_seconds: float
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Away:
     """The last time that the database could not be asked: how many seconds ago that began, and ended."""
 
@@ -65,6 +76,7 @@ class Facts:
     hollow: Sequence[tuple[str, list[bool]]] = ()
     oldest: Sequence[tuple[str, float]] = ()
     beats: Sequence[Beat] = ()
+    undelivered: Sequence[Undelivered] = ()
     gate: tuple[str, str, float] | None = None
     born_seconds: float = 0.0
     away: Away = Away(0.0, 0.0)
@@ -84,6 +96,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
         hollow=[(lane, hollow) for lane, hollow in run("watch_notes", count=settings.hollow_fires)],
         oldest=sorted(oldest.items()),
         beats=rows(Beat, "watch_heartbeats"),
+        undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,
         born_seconds=born,
         away=away,

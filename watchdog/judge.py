@@ -37,6 +37,7 @@ def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
         *_fires(facts),
         *_hollow(facts, settings),
         *_queue(facts, settings),
+        *_outbox(facts, settings),
         *_silence(facts),
     ]
 
@@ -112,6 +113,17 @@ def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
                 f"The oldest claimable task of mode {mode} has waited for {format_duration(round(age))}, longer than"
                 f" {format_duration(limit)}. See: stoker plan",
             )
+
+
+def _outbox(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
+    limit = settings.undelivered_after_seconds
+    for one in facts.undelivered:
+        if limit is not None and one.oldest_seconds - facts.away.within(one.oldest_seconds) > limit:
+            counts = ((one.waiting, "wait"), (one.dead, "were given up"))
+            words = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+            words += f", the oldest for {format_duration(round(one.oldest_seconds))}."
+            words += f" Last: {one.error}." if one.error else ""
+            yield Finding(f"undelivered {one.channel}", f"Notes do not reach channel {one.channel}: {words} See: stoker outbox")
 
 
 def _silence(facts: Facts) -> Iterator[Finding]:

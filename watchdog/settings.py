@@ -15,6 +15,7 @@ class WatchdogSettings(Section):
     lane: Text = "main"
     hollow_fires: Positive = 3
     oldest_task_seconds: LastingDurationOrNone = None
+    undelivered_after_seconds: LastingDurationOrNone = 3600.0
     gate_reminder_seconds: LastingDurationOrNone = 86_400.0
     unreachable_after_seconds: LastingDuration = 120.0
     repeat_seconds: LastingDuration = 3600.0
