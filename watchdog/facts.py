@@ -22,6 +22,16 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A slot whose fire has not ended: seconds since it was due, and within how many it was to end."""
+
+    schedule: str
+    fire: int
+    due_seconds: float
+    finish_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
 
@@ -69,11 +79,12 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the database showed. ``hollow``: of each lane, whether its last fires did nothing while work waited."""
+    """What the database showed. ``notes``: of each lane what its last fires came to, newest first: well, idle, hollow."""
 
     schedules: Sequence[Schedule] = ()
+    unfinished: Sequence[Unfinished] = ()
     lanes: Sequence[Lane] = ()
-    hollow: Sequence[tuple[str, list[bool]]] = ()
+    notes: Sequence[tuple[str, list[str]]] = ()
     oldest: Sequence[tuple[str, float]] = ()
     beats: Sequence[Beat] = ()
     undelivered: Sequence[Undelivered] = ()
@@ -92,8 +103,9 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
     ((born,),) = run("installed_for")
     return Facts(
         schedules=rows(Schedule, "watch_schedules"),
+        unfinished=rows(Unfinished, "watch_slots"),
         lanes=rows(Lane, "watch_fires"),
-        hollow=[(lane, hollow) for lane, hollow in run("watch_notes", count=settings.hollow_fires)],
+        notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],
         oldest=sorted(oldest.items()),
         beats=rows(Beat, "watch_heartbeats"),
         undelivered=rows(Undelivered, "watch_outbox"),

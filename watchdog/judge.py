@@ -16,6 +16,7 @@ from stoker.watchdog.facts import Beat, Facts, Schedule
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.silence import missed
 
+IDLE, WELL = "idle", "well"
 _SHOWN = 3
 
 
@@ -33,6 +34,7 @@ def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
         return list(_gate(facts.gate, settings))
     return [
         *_slots(facts),
+        *_finish(facts),
         *_interval(facts, settings),
         *_fires(facts),
         *_hollow(facts, settings),
@@ -70,6 +72,16 @@ def _slot(one: Schedule, facts: Facts) -> Finding | None:
     )
 
 
+def _finish(facts: Facts) -> Iterator[Finding]:
+    for one in facts.unfinished:
+        if one.due_seconds - facts.away.within(one.due_seconds) > one.finish_seconds:
+            due = (
+                f"it was due {format_duration(round(one.due_seconds))} ago, to end within {format_duration(one.finish_seconds)}"
+            )
+            words = f"Fire {one.fire} of schedule {one.schedule} has not ended: {due}. See: stoker fires show {one.fire}"
+            yield Finding(f"finish {one.schedule}", words)
+
+
 def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
     if settings.expected_interval_seconds is None:
         return
@@ -96,12 +108,18 @@ def _fires(facts: Facts) -> Iterator[Finding]:
 
 
 def _hollow(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
-    for lane, notes in facts.hollow:
-        if len(notes) >= settings.hollow_fires and all(notes[: settings.hollow_fires]):
-            yield Finding(
-                f"hollow {lane}",
-                f"The last {settings.hollow_fires} fires of lane {lane} did nothing while work was waiting. See: stoker note",
+    """One that started nobody is another thing than one whose workers did nothing: of the two the newer one is told."""
+    idle, hollow = settings.idle_fires, settings.hollow_fires
+    for lane, came_to in facts.notes:
+        if len(came_to) >= idle and set(came_to[:idle]) == {IDLE}:
+            last = f"The last {idle} fires" if idle > 1 else "The last fire"
+            words = (
+                f"{last} of lane {lane} started no worker though tasks could be claimed. Do limits allow any? See: stoker plan"
             )
+            yield Finding(f"idle {lane}", words)
+        elif len(came_to) >= hollow and WELL not in came_to[:hollow]:
+            words = f"The last {hollow} fires of lane {lane} did nothing while work was waiting, or failed at all of it."
+            yield Finding(f"hollow {lane}", f"{words} See: stoker note")
 
 
 def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:

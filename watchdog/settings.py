@@ -14,6 +14,7 @@ class WatchdogSettings(Section):
     grace_seconds: LastingDuration = 600.0
     lane: Text = "main"
     hollow_fires: Positive = 3
+    idle_fires: Positive = 1
     oldest_task_seconds: LastingDurationOrNone = None
     undelivered_after_seconds: LastingDurationOrNone = 3600.0
     gate_reminder_seconds: LastingDurationOrNone = 86_400.0

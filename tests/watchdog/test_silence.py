@@ -4,10 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, ago, open_causes, watch
@@ -18,12 +16,6 @@ from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.silence import missed
 
 NEVER = Away(0.0, 0.0)
-
-
-@pytest.fixture
-def connection(database: str) -> Iterator[Connection]:
-    with psycopg.connect(database, autocommit=True) as made:
-        yield made
 
 
 def beat(component: str, instance: str, began: float, last: float, expected: float = 60.0, beats: int = 9) -> Beat:

@@ -67,12 +67,6 @@ def sink() -> Iterator[Sink]:
     made.server.server_close()
 
 
-@pytest.fixture
-def connection(database: str) -> Iterator[Connection]:
-    with psycopg.connect(database, autocommit=True) as made:
-        yield made
-
-
 WATCHES: list[Watch] = []
 
 
