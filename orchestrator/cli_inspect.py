@@ -84,7 +84,7 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     active = [fire for fire, *_ in database.run("list_active_fires", lane=None)]
     note = database.run("find_note", fire=None)
     gate, watchdog = why_closed(session), database.run("watchdog_age")
-    held = paused_schedules(database)
+    held, untaken = paused_schedules(database), database.run("failing_pages")
     names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
     queue = [
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
@@ -97,7 +97,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
-        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
+        untold = [dict(zip(("channel", "pages", "attempts", "failure"), row, strict=True)) for row in untaken]
+        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates, "untold_pages": untold})
         return
     if gate:
         say(f"the gate is closed: {gate}")
@@ -116,6 +117,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     say(f"last note: fire {note[0][0]}, {note[0][1]}" if note else "no note yet")
     for kept in messages:
         say(f"{undelivered_words(kept)}. See: stoker outbox")
+    for channel, pages, attempts, failure in untaken:
+        say(f"{pages} page(s) of the watchdog did not go out by {channel}, tried {attempts} time(s): {failure}")
     if watchdog:
         say(
             f"the watchdog looked {watchdog[0][0]:.0f} s ago"

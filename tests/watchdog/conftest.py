@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.end_to_end.project import Project
-from tests.watchdog.scenes import Connection
+from tests.watchdog.scenes import Connection, Sink
 
 
 @pytest.fixture
@@ -21,3 +21,11 @@ def project(database: str, tmp_path: Path) -> Iterator[Project]:
 def connection(database: str) -> Iterator[Connection]:
     with psycopg.connect(database, autocommit=True) as made:
         yield made
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    made = Sink()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
