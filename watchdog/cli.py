@@ -5,6 +5,7 @@
     stoker-watchdog --test-page                 one marked page by every channel
     stoker-watchdog incidents                   what is wrong, and who has taken it
     stoker-watchdog ack CAUSE --why TEXT        take it: it is not told again until it is over
+    stoker-watchdog drill                       withhold a slot on purpose, and see whether everybody is told
     stoker-watchdog --once --expect 8h          no file, no page: says whether a fire reached its note in time
 
 Exit codes: 0 all is well; 1 something is wrong, or a page did not go out; 2 usage; 75 cannot check, which is neither.
@@ -150,7 +151,9 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     acked.add_argument("--why", required=True, help="what is being done about it")
     acked.add_argument("--who", help="who takes it; default: the user of this system")
     acked.set_defaults(command=_ack)
-    for one in (shown, acked):
+    drilled = commands.add_parser("drill", help="withhold a slot on purpose, and see whether everybody is told")
+    drilled.set_defaults(command=_drill)
+    for one in (shown, acked, drilled):
         _add_files(one, argparse.SUPPRESS)
 
 
@@ -164,6 +167,12 @@ def _ack(options: argparse.Namespace) -> None:
     from stoker.watchdog.cli_incidents import ack
 
     ack(options)
+
+
+def _drill(options: argparse.Namespace) -> None:
+    from stoker.watchdog.cli_drill import run
+
+    run(options)
 
 
 def _duration(text: str) -> float:

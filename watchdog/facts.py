@@ -102,7 +102,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
         oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
     ((born,),) = run("installed_for")
     return Facts(
-        schedules=rows(Schedule, "watch_schedules"),
+        schedules=rows(Schedule, "watch_schedules", drill=None),
         unfinished=rows(Unfinished, "watch_slots"),
         lanes=rows(Lane, "watch_fires"),
         notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],

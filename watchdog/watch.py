@@ -81,6 +81,7 @@ class Watch:
     def _looked(self) -> Look:
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
+        run("remove_drills")
         findings = judge(gather(self._database, settings, self._blindness.away(self._clock())), settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
