@@ -6,6 +6,7 @@ clock.py     when leases may be judged: not after a restart, not after the clock
 close.py     ends a fire: fence, wait, release, and the note in the closing transaction
 note.py      the facts of a note, gathered inside that transaction
 outbox.py    the note's messages, one a channel, posted inside that transaction
+signature.py how what is told is signed: notes and the watchdog's pages
 
 identity.py  who a process is; never a bare pid
 process.py   the one door through which processes are started

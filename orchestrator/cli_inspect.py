@@ -88,6 +88,7 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     note = database.run("find_note", fire=None)
     gate, watchdog = why_closed(session), database.run("watchdog_age")
     held, (reminder, is_forgotten) = paused_schedules(database), gate_words(database, session.config)
+    untaken = database.run("failing_pages")
     names = ("ready", "not_due", "behind", "in_progress", "held", "unknown")
     queue = [
         {"mode": mode, **{name: counts.get(name, 0) for name in names}, "paused": stopped.get(mode)}
@@ -101,8 +102,9 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         known = {name: mode.version for name, mode in session.config.modes.items()}
         waits = [{"mode": mode, "version": version, "tasks": n, "known": known.get(mode)} for mode, version, n in missed]
         gates = {"unserved": waits, "gate": gate, "watchdog_age": watched, "undelivered": messages, "paused_schedules": held}
+        untold = [dict(zip(("channel", "pages", "attempts", "failure"), row, strict=True)) for row in untaken]
         gates |= {"unusable": broken, "gate_reminder": reminder if is_forgotten else None, "troubles": unwell}
-        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates})
+        say_json({"queue": queue, "active_fires": active, "last_note": last, **gates, "untold_pages": untold})
         return
     if gate:
         say(reminder if is_forgotten and reminder else f"the gate is closed: {gate}")
@@ -126,6 +128,8 @@ def status(context: typer.Context, as_json: Json = False) -> None:
     for kept in messages:
         is_known = kept["channel"] in session.config.notify or not kept["waiting"]
         say(f"{undelivered_words(kept)}. {'See: stoker outbox' if is_known else unknown_channel(kept['channel'])}")
+    for channel, pages, attempts, failure in untaken:
+        say(f"{pages} page(s) of the watchdog did not go out by {channel}, tried {attempts} time(s): {failure}")
     if watchdog:
         say(
             f"the watchdog looked {format_duration(max(round(watchdog[0][0]), 0))} ago"

@@ -116,6 +116,7 @@ class ScheduleSettings(Section):
     every_seconds: LastingDurationOrNone = None
     timezone: Annotated[Text, checked(_is_a_zone)] = "UTC"
     grace_seconds: LastingDuration = 600.0
+    finish_within_seconds: LastingDurationOrNone = None
     missed: Annotated[Text, checked(_is_a_policy)] = "latest"
     overlap: Literal["skip", "wait"] = "skip"
     lane: Annotated[Text, checked(_is_a_name)] = "main"
@@ -133,6 +134,8 @@ class ScheduleSettings(Section):
             raise ValueError(f'needs exactly one of cron = "0 7 * * *" and every = "15m", has {found}')
         if self.every_seconds is not None and self.every_seconds != int(self.every_seconds):
             raise ValueError("every must be whole seconds")
+        if self.finish_within_seconds is not None and self.finish_within_seconds <= self.grace_seconds:
+            raise ValueError("finish_within must be longer than grace: a fire that comes in time could not end in time")
 
     @property
     def most_missed(self) -> int:

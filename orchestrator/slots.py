@@ -57,9 +57,10 @@ class Registered:
 
 
 def rule_of(schedule: ScheduleSettings) -> Rule:
-    """What due times are derived from, by everybody; and how late (seconds) a fire may be before somebody is told."""
+    """What due times are derived from, by everybody; and how late (seconds) a fire may begin, and end, untold."""
     every = None if schedule.every_seconds is None else int(schedule.every_seconds)
-    return {"cron": schedule.cron or None, "every": every, "timezone": schedule.timezone, "grace": schedule.grace_seconds}
+    late = {"grace": schedule.grace_seconds, "finish": schedule.finish_within_seconds}
+    return {"cron": schedule.cron or None, "every": every, "timezone": schedule.timezone, **late}
 
 
 def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:

@@ -20,14 +20,14 @@ ARROWS = {
     "orchestrator": {"worker", "hygiene", "sql", "watchdog"},
 }
 # A library, and where alone it may be imported: a room, or a part of one.
-OWNERS = {
+OWNERS: dict[str, str | tuple[str, ...]] = {
     "psycopg": "sql/",
     "psycopg_pool": "sql/",
     "tenacity": "sql/",
     "apscheduler": "orchestrator/schedule",
     "typer": "orchestrator/",
     "rich": "orchestrator/",
-    "apprise": "orchestrator/channels/apprise",
+    "apprise": ("orchestrator/channels/apprise", "watchdog/channels"),
     "multiprocessing": "nowhere",
 }
 # How a process can be started, and who may: the one door, the template behind it, the server that must outlive everybody, and
@@ -41,7 +41,7 @@ STARTS = {
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
 }
 STARTS_BY_PREFIX = ("exec", "spawn", "posix_spawn")
-STARTERS = ("hygiene/process.py", "hygiene/template.py", "sql/embedded/", "watchdog/pages.py")
+STARTERS = ("hygiene/process.py", "hygiene/template.py", "sql/embedded/", "watchdog/channels.py")
 # psql takes the place of the command line that was asked for it.
 BECOMES = {("orchestrator/cli_database.py", "os.execv")}
 LONGEST = 300

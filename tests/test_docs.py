@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from tests.end_to_end.project import Project
 
-from stoker.orchestrator.channels.signature import sign
+from stoker.hygiene.signature import sign
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("queue-*.md"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker.sql.section import SectionError
 from stoker.sql.settings import DatabaseSettings
+from stoker.sql.target import Target
 from stoker.watchdog.settings import WatchdogSettings
 
 
@@ -18,11 +19,10 @@ class WatchdogConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WatchdogConfig:
-    """The file's folder, where the database is, and what is expected."""
+    """The file's folder, where the database is and how to speak to it, and what is expected."""
 
     folder: Path
-    url: str
-    schema: str
+    target: Target
     environment: str
     settings: WatchdogSettings
 
@@ -47,7 +47,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> WatchdogConfig:
         wrong = "; ".join(f"{'.'.join(map(str, where)) or 'the section'}: {what}" for where, what in error.wrongs)
         raise WatchdogConfigError(f"{found}: {wrong}") from None
     environment = environ.get("STOKER_DATABASE_ENVIRONMENT") or database.environment
-    return WatchdogConfig(folder, _url(database, folder, environ), _schema(database, environ), environment, settings)
+    return WatchdogConfig(folder, _target(database, folder, environ), environment, settings)
 
 
 def _nearest() -> Path | None:
@@ -55,8 +55,17 @@ def _nearest() -> Path | None:
     return next((folder / "config.toml" for folder in (here, *here.parents) if (folder / "config.toml").is_file()), None)
 
 
-def _schema(database: DatabaseSettings, environ: Mapping[str, str]) -> str:
-    return environ.get("STOKER_DATABASE_SCHEMA") or database.schema_name
+def _target(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> Target:
+    return Target(
+        _url(database, folder, environ),
+        environ.get("STOKER_DATABASE_SCHEMA") or database.schema_name,
+        connect_timeout=database.connect_timeout_seconds,
+        statement_timeout=database.statement_timeout_seconds,
+        lock_timeout=database.lock_timeout_seconds,
+        prepared_statements=database.prepared_statements,
+        pipeline=database.pipeline,
+        session_options=database.session_options,
+    )
 
 
 def _url(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> str:

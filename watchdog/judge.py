@@ -1,18 +1,23 @@
 """What did not happen: a pure function from what the database shows to findings, each with a stable cause.
 
 Outcomes are judged, not signs of life: a due time without a slot, a fire that does not end, fires that do nothing while work
-waits, a queue that nobody empties, a gate that was forgotten.
+waits, a queue that nobody empties, a gate that was forgotten. Signs of life are judged besides (silence.py): they tell sooner.
+While the database was away nobody could decide, end or be heard: that time is taken off whatever is late.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
 from zoneinfo import ZoneInfo
 
 from stoker.sql.due import due_after, rule
 from stoker.sql.units import format_duration
+from stoker.watchdog.facts import Beat, Facts, Schedule
 from stoker.watchdog.settings import WatchdogSettings
+from stoker.watchdog.silence import missed
+
+IDLE, WELL = "idle", "well"
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,67 +28,59 @@ class Finding:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A registered schedule: due times after ``since`` and ``decided_until`` are still to be decided."""
-
-    schedule: str
-    rule: dict[str, Any]
-    since: datetime
-    now: datetime
-    decided_until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
-
-    lane: str
-    note_age: float | None
-    active: int | None
-    overdue: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the database showed. ``hollow``: of each lane, whether its last fires did nothing while work waited."""
-
-    schedules: Sequence[Schedule] = ()
-    lanes: Sequence[Lane] = ()
-    hollow: Sequence[tuple[str, list[bool]]] = ()
-    oldest: Sequence[tuple[str, float]] = ()
-    gate: tuple[str, str, float] | None = None
-    born_seconds: float = field(default=0.0)
-    expected: Sequence[tuple[str, float, float, bool]] = ()
-
-
 def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
     """Everything that is wrong now. While the gate is closed nothing is expected, but that it is opened again."""
     if facts.gate is not None:
         return list(_gate(facts.gate, settings))
     return [
         *_slots(facts),
+        *_finish(facts),
         *_interval(facts, settings),
         *_expected(facts, settings),
         *_fires(facts),
         *_hollow(facts, settings),
         *_queue(facts, settings),
+        *_outbox(facts, settings),
+        *_silence(facts),
     ]
 
 
 def _slots(facts: Facts) -> Iterator[Finding]:
     for one in facts.schedules:
-        zone = ZoneInfo(one.rule["timezone"])
-        due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
-        late = (one.now - due).total_seconds()
-        if late > one.rule["grace"]:
-            at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
-            never = "It never has. " if one.decided_until is None else ""
-            yield Finding(
-                f"slot {one.schedule}",
-                f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
-                f" {never}Is stoker run, or cron, running?",
+        if one.is_paused:
+            continue
+        try:
+            found = _slot(one, facts)
+        except (ValueError, KeyError, TypeError) as error:
+            why = f"Schedule {one.schedule} cannot be judged on this host: {type(error).__name__}. Is its time zone known here?"
+            found = Finding(f"slot {one.schedule}", why)
+        if found is not None:
+            yield found
+
+
+def _slot(one: Schedule, facts: Facts) -> Finding | None:
+    zone = ZoneInfo(one.rule["timezone"])
+    due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
+    late = (one.now - due).total_seconds()
+    if late - facts.away.within(late) <= one.rule["grace"]:
+        return None
+    at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+    never = "It never started. " if one.decided_until is None else ""
+    return Finding(
+        f"slot {one.schedule}",
+        f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
+        f" {never}Is stoker run, or cron, running?",
+    )
+
+
+def _finish(facts: Facts) -> Iterator[Finding]:
+    for one in facts.unfinished:
+        if one.due_seconds - facts.away.within(one.due_seconds) > one.finish_seconds:
+            due = (
+                f"it was due {format_duration(round(one.due_seconds))} ago, to end within {format_duration(one.finish_seconds)}"
             )
+            words = f"Fire {one.fire} of schedule {one.schedule} has not ended: {due}. See: stoker fires show {one.fire}"
+            yield Finding(f"finish {one.schedule}", words)
 
 
 def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
@@ -91,7 +88,7 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
         return
     age = next((lane.note_age for lane in facts.lanes if lane.lane == settings.lane), None)
     silent = facts.born_seconds if age is None else age
-    if silent > settings.expected_interval_seconds + settings.grace_seconds:
+    if silent - facts.away.within(silent) > settings.expected_interval_seconds + settings.grace_seconds:
         since = "none ever was" if age is None else f"the last was {format_duration(round(age))} ago"
         yield Finding(
             f"interval {settings.lane}",
@@ -112,8 +109,9 @@ def _expected(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
 
 def _fires(facts: Facts) -> Iterator[Finding]:
     for lane in facts.lanes:
-        if lane.active is not None and (lane.overdue or 0.0) > 0.0:
-            over = format_duration(round(lane.overdue or 0.0))
+        overdue = lane.overdue or 0.0
+        if lane.active is not None and overdue - facts.away.within(overdue) > 0.0:
+            over = format_duration(round(overdue))
             yield Finding(
                 f"deadline {lane.lane}",
                 f"Fire {lane.active} of lane {lane.lane} is {over} over its deadline and has not ended. See: stoker status",
@@ -121,12 +119,18 @@ def _fires(facts: Facts) -> Iterator[Finding]:
 
 
 def _hollow(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
-    for lane, notes in facts.hollow:
-        if len(notes) >= settings.hollow_fires and all(notes[: settings.hollow_fires]):
-            yield Finding(
-                f"hollow {lane}",
-                f"The last {settings.hollow_fires} fires of lane {lane} did nothing while work was waiting. See: stoker note",
+    """One that started nobody is another thing than one whose workers did nothing: of the two the newer one is told."""
+    idle, hollow = settings.idle_fires, settings.hollow_fires
+    for lane, came_to in facts.notes:
+        if len(came_to) >= idle and set(came_to[:idle]) == {IDLE}:
+            last = f"The last {idle} fires" if idle > 1 else "The last fire"
+            words = (
+                f"{last} of lane {lane} started no worker though tasks could be claimed. Do limits allow any? See: stoker plan"
             )
+            yield Finding(f"idle {lane}", words)
+        elif len(came_to) >= hollow and WELL not in came_to[:hollow]:
+            words = f"The last {hollow} fires of lane {lane} did nothing while work was waiting, or failed at all of it."
+            yield Finding(f"hollow {lane}", f"{words} See: stoker note")
 
 
 def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
@@ -138,6 +142,32 @@ def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
                 f"The oldest claimable task of mode {mode} has waited for {format_duration(round(age))}, longer than"
                 f" {format_duration(limit)}. See: stoker plan",
             )
+
+
+def _outbox(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
+    limit = settings.undelivered_after_seconds
+    for one in facts.undelivered:
+        if limit is not None and one.oldest_seconds - facts.away.within(one.oldest_seconds) > limit:
+            counts = ((one.waiting, "wait"), (one.dead, "were given up"))
+            words = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+            words += f", the oldest for {format_duration(round(one.oldest_seconds))}."
+            words += f" Last: {one.error}." if one.error else ""
+            yield Finding(f"undelivered {one.channel}", f"Notes do not reach channel {one.channel}: {words} See: stoker outbox")
+
+
+def _silence(facts: Facts) -> Iterator[Finding]:
+    for component, silent in missed(facts.beats, facts.away).items():
+        shown = "; ".join(_last_heard(one) for one in silent[:_SHOWN])
+        more = f"; and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
+        yield Finding(
+            f"heartbeat {component}",
+            f"Nothing is heard of {component} any more: {shown}{more}. Was it killed, or does it hang? See: stoker ready",
+        )
+
+
+def _last_heard(one: Beat) -> str:
+    at = one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}"
 
 
 def _gate(gate: tuple[str, str, float], settings: WatchdogSettings) -> Iterator[Finding]:

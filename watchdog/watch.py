@@ -1,29 +1,29 @@
 """One look after the other: gather, judge, open and resolve incidents, page.
 
-The state is in the database, and in a file while that is away.
-
-Two watchdogs send one page: whoever takes a page in the database sends it. What could not be looked at is neither missed nor
-in order: it has an incident of its own, which each watchdog keeps in its file.
+The state is in the database: two watchdogs open one incident and write one page, and whoever takes it in the database sends it.
+What could not be looked at is neither missed nor in order: it has an incident of its own (blindness.py).
 """
 
 import contextlib
-import json
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 from stoker.sql.environment import EnvironmentMismatchError, check_environment
-from stoker.sql.units import format_duration
-from stoker.watchdog.judge import Facts, Finding, Lane, Schedule, judge
-from stoker.watchdog.pages import RESOLVE, TRIGGER, Page, PageError, Pager, request
+from stoker.watchdog.blindness import Blindness
+from stoker.watchdog.channels import Pager, request
+from stoker.watchdog.delivery import Deliverer, write_pages
+from stoker.watchdog.facts import gather
+from stoker.watchdog.judge import Finding, judge
+from stoker.watchdog.pages import PageError
 from stoker.watchdog.settings import WatchdogSettings
+from stoker.watchdog.silence import CRON
 
-CANNOT_CHECK = "database"
+COMPONENT = "watchdog"
 
 
 @dataclass(slots=True)
@@ -47,17 +47,26 @@ class Watch:
         state: Path,
         clock: Callable[[], float] = time.time,
         environment: str = "",
+        *,
+        by_cron: bool = False,
     ) -> None:
         self._database = database
         self._settings = settings
         self._pager = pager
-        self._state = state
+        self._blindness = Blindness(state, settings, pager)
+        self._deliverer = Deliverer(database, pager)
         self._clock = clock
         self._environment = environment
+        self._by_cron = by_cron
 
     def close(self) -> None:
         """Let the database go."""
         self._database.close()
+
+    def say_farewell(self) -> None:
+        """Who ends in order is not missed by another watchdog."""
+        with contextlib.suppress(DatabaseUnreachableError, StatementError):
+            self._beat(0.0)
 
     def look(self) -> Look:
         """One look, its pages included."""
@@ -72,97 +81,33 @@ class Watch:
     def _looked(self) -> Look:
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
-        findings = judge(self._facts(), settings)
+        run("remove_drills")
+        findings = judge(gather(self._database, settings, self._blindness.away(self._clock())), settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
-        look = Look(findings)
         ((installation, *_),) = run("installation")
-        self._see_again(look, str(installation))
-        taken = run("take_pages", most=settings.pages_per_hour, repeat=settings.repeat_seconds)
-        for incident, cause, words, opened_at, resolved_at, pages in taken:
-            over = resolved_at is not None
-            lasted = format_duration(round((resolved_at - opened_at).total_seconds())) if over else ""
-            told = f"Over, after {lasted}: {words}" if over else words
-            page = Page(RESOLVE if over else TRIGGER, cause, told, str(installation), pages + 1)
-            try:
-                self._pager.send(page)
-            except PageError as error:
-                look.failures.append(f"{cause}: {error}")
-                run("page_failed", incident=incident, failure=str(error))
-            else:
-                look.sent += 1
-                run("page_sent", incident=incident)
-        run("beat", component="watchdog", instance=_instance(), expected=3 * settings.every_seconds)
+        seen_again = self._blindness.end(str(installation), self._clock())
+        write_pages(self._database, settings, self._pager)
+        done = self._deliverer.deliver(str(installation))
+        look = Look(findings, done.sent + seen_again.sent, seen_again.failures + done.failures)
+        if findings and not self._pager.channels:
+            look.failures.append("no channel is configured in [watchdog]")
+        self._beat(3 * settings.every_seconds)
         return look
-
-    def _facts(self) -> Facts:
-        run = self._database.run
-        gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
-        oldest: dict[str, float] = {}
-        for mode, _, ready, _, age in run("backlog"):
-            oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
-        ((born,),) = run("installed_for")
-        return Facts(
-            schedules=self._database.rows(Schedule, "list_schedules"),
-            lanes=self._database.rows(Lane, "watch_fires"),
-            hollow=[(lane, hollow) for lane, hollow in run("watch_notes", count=self._settings.hollow_fires)],
-            oldest=sorted(oldest.items()),
-            gate=gate,
-            born_seconds=born,
-            expected=run("watch_expected"),
-        )
 
     def _blind(self, why: str) -> Look:
-        """The database cannot be asked: after a while that is told, again and again; the file remembers."""
-        now, state = self._clock(), self._read()
-        since = state.setdefault("since", now)
-        paged = state.get("paged")
-        look = Look(None, why=why)
-        is_due = paged is None or now - paged > self._settings.repeat_seconds
-        if now - since >= self._settings.unreachable_after_seconds and is_due:
-            words = f"Cannot check: the database has not answered for {format_duration(round(now - since))}: {why}"
-            try:
-                self._pager.send(Page(TRIGGER, CANNOT_CHECK, words, state.get("installation", ""), state.get("pages", 0) + 1))
-            except PageError as error:
-                look.failures.append(f"{CANNOT_CHECK}: {error}")
-            else:
-                look.sent += 1
-                state |= {"paged": now, "pages": state.get("pages", 0) + 1}
-        self._write(state)
-        return look
+        done = self._blindness.begin(why, self._clock())
+        return Look(None, done.sent, done.failures, why)
 
-    def _see_again(self, look: Look, installation: str) -> None:
-        """The database is there: what was told of it while it was not is resolved."""
-        state = self._read()
-        if state.get("paged") is not None:
-            words = f"Over, after {format_duration(round(self._clock() - state['since']))}: the database answers again."
-            try:
-                self._pager.send(Page(RESOLVE, CANNOT_CHECK, words, state.get("installation", ""), state.get("pages", 0) + 1))
-            except PageError as error:
-                look.failures.append(f"{CANNOT_CHECK}: {error}")
-                return
-            look.sent += 1
-        if state != {"installation": installation}:
-            self._write({"installation": installation})
-
-    def _read(self) -> dict[str, Any]:
-        """The file, or nothing when there is none that can be read: then what it would say begins anew."""
-        with contextlib.suppress(OSError, ValueError):
-            state = json.loads(self._state.read_text("utf-8"))
-            if isinstance(state, dict):
-                return state
-        return {}
-
-    def _write(self, state: dict[str, Any]) -> None:
-        """The whole file, or the old one."""
-        beside = self._state.with_suffix(f".{os.getpid()}")
-        try:
-            self._state.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(state), "utf-8")
-            beside.replace(self._state)
-        except OSError as error:
-            sys.stderr.write(f"stoker-watchdog: {self._state} cannot be written: {error.strerror}\n")
+    def _beat(self, expected: float) -> None:
+        """One that cron calls has no pace of its own: the next may be twice as late as this one, and nobody misses it."""
+        host = os.uname().nodename
+        if self._by_cron:
+            parameters = {"instance": host + CRON, "expected": expected, "modes": None, "gaps": 2.0}
+            self._database.run("beat_starter", component=COMPONENT, **parameters)
+        else:
+            self._database.run("beat", component=COMPONENT, instance=f"{host}:{os.getpid()}", expected=expected)
 
     def _ping(self, suffix: str) -> None:
         """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""
@@ -171,7 +116,3 @@ class Watch:
                 request(self._settings.ping.rstrip("/") + suffix, None, {})
             except (PageError, OSError, ValueError) as error:
                 sys.stderr.write(f"stoker-watchdog: the dead man's switch was not told: {error}\n")
-
-
-def _instance() -> str:
-    return f"{os.uname().nodename}:{os.getpid()}"

@@ -4,7 +4,7 @@ It returns a remark, mostly none, or raises NotSentError. Only the kind that is 
 
 file.py     a file a message, in a folder
 command.py  a program that gets the message as JSON on standard input
-webhook.py  a signed POST; post.py the request, signature.py the signature, outside.py which addresses a stranger may name
+webhook.py  a signed POST; post.py the request, outside.py which addresses a stranger may name
 mail.py     SMTP
 apprise.py  a hundred other services, by a library that is an extra
 """

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from stoker.hygiene.signature import DELIVERY, sign
 from stoker.orchestrator.channels.post import post
 from stoker.orchestrator.channels.secret import read_secret
-from stoker.orchestrator.channels.signature import DELIVERY, sign
 from stoker.orchestrator.message import Message
 from stoker.orchestrator.notify_settings import NotifySettings
 

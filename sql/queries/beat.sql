@@ -1,4 +1,5 @@
-insert into stoker.heartbeats (component, instance, expected_seconds, failures, error)
+insert into stoker.heartbeats as h (component, instance, expected_seconds, failures, error)
 values (:component, :instance, :expected, :failures, :error)
 on conflict (component, instance) do update
-set at = now(), expected_seconds = excluded.expected_seconds, failures = excluded.failures, error = excluded.error
+set at = now(), expected_seconds = excluded.expected_seconds, beats = h.beats + 1, failures = excluded.failures,
+    error = excluded.error, began_at = case when h.expected_seconds = 0 then now() else h.began_at end

@@ -35,7 +35,7 @@ with old as (
     delete from stoker.outbox o where state = 'collapsed' and state_at < now() - make_interval(secs => :keep)
        and not exists (select from stoker.outbox d where d.message = o.collapsed_into)
 ), incidents as (
-    delete from stoker.incidents where resolved_at < now() - make_interval(secs => :keep) and resolve_paged
+    delete from stoker.incidents where resolved_at < now() - make_interval(secs => :keep)
 ), heartbeats as (
     delete from stoker.heartbeats where at < now() - make_interval(secs => :keep)
 ), hosts as (

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stoker.watchdog.judge import Facts, Lane, Schedule, judge
+from stoker.watchdog.facts import Facts, Lane, Schedule
+from stoker.watchdog.judge import judge
 from stoker.watchdog.settings import WatchdogSettings
 
 NOW = datetime(2026, 12, 1, 10, 0, tzinfo=UTC)
@@ -61,14 +62,18 @@ def test_a_missed_fire_is_told_in_words_a_person_understands() -> None:
         (Facts(lanes=[Lane("other", 60.0, None, None)], born_seconds=9e9), {"expected_interval": "1h"}, ["interval main"]),
         (Facts(lanes=[Lane("main", 1.0, 7, -5.0)]), {}, []),
         (Facts(lanes=[Lane("main", 1.0, 7, 5.0)]), {}, ["deadline main"]),
-        (Facts(hollow=[("main", [True, True])]), {}, []),
-        (Facts(hollow=[("main", [True, True, True])]), {}, ["hollow main"]),
-        (Facts(hollow=[("main", [False, True, True])]), {}, []),
+        (Facts(notes=[("main", ["hollow", "hollow"])]), {}, []),
+        (Facts(notes=[("main", ["hollow", "hollow", "hollow"])]), {}, ["hollow main"]),
+        (Facts(notes=[("main", ["well", "hollow", "hollow"])]), {}, []),
+        (Facts(notes=[("main", ["idle", "well"])]), {}, ["idle main"]),
+        (Facts(notes=[("main", ["idle", "well"])]), {"idle_fires": 2}, []),
+        (Facts(notes=[("main", ["idle", "hollow", "idle"])]), {}, ["idle main"]),
+        (Facts(notes=[("main", ["hollow", "idle", "idle"])]), {}, ["hollow main"]),
         (Facts(oldest=[("m", 7200.0)]), {}, []),
         (Facts(oldest=[("m", 7200.0)]), {"oldest_task": "1h"}, ["oldest m"]),
         (Facts(expected=[("backup", 3600.0, 3700.0, True), ("report", 3600.0, 4300.0, False)]), {}, ["expected report"]),
         (Facts(expected=[("backup", 60.0, 9e9, True)], gate=("ann", "repairs", 60.0)), {}, []),
-        (Facts(gate=("ann", "repairs", 60.0), hollow=[("main", [True] * 3)]), {}, []),
+        (Facts(gate=("ann", "repairs", 60.0), notes=[("main", ["hollow"] * 3)]), {}, []),
         (Facts(gate=("ann", "repairs", 90_000.0)), {}, ["gate"]),
         (Facts(gate=("ann", "repairs", 90_000.0)), {"gate_reminder": "none"}, []),
     ],

@@ -1,77 +1,22 @@
 """Incidents and pages on a real database, with real HTTP and SMTP servers on loopback."""
 
-import hashlib
-import hmac
 import json
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from tests.postgres import Cluster
+from tests.watchdog.scenes import Connection, Sink
 
 from stoker.sql.database import Database
 from stoker.sql.target import Target
-from stoker.watchdog.pages import Page, PageError, Pager
+from stoker.watchdog.channels import Pager
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.watch import Watch
-
-Connection = psycopg.Connection[Any]
-
-
-class Sink:
-    """A server that keeps what it is told; ``status`` is what it answers."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.told: list[tuple[str, dict[str, str], bytes]] = []
-        sink = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                sink.told.append((self.path, dict(self.headers), body))
-                self.send_response(sink.status)
-                self.send_header("Location", "/elsewhere")
-                self.end_headers()
-
-            do_GET = do_POST  # noqa: N815 - as the server calls it
-
-            def log_message(self, *_: Any) -> None:
-                """Nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    @property
-    def pages(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, _, body in self.told if body]
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    made = Sink()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-@pytest.fixture
-def connection(database: str) -> Iterator[Connection]:
-    with psycopg.connect(database, autocommit=True) as made:
-        yield made
-
 
 WATCHES: list[Watch] = []
 
@@ -99,8 +44,8 @@ def light(connection: Connection) -> None:
 
 
 def sleep_through(connection: Connection, seconds: float) -> None:
-    for column in ("seen_at", "paged_at", "opened_at"):
-        connection.execute(f"update stoker.incidents set {column} = {column} - make_interval(secs => {seconds})".encode())
+    for table, column in (("incidents", "seen_at"), ("incidents", "paged_at"), ("incidents", "opened_at"), ("pages", "at")):
+        connection.execute(f"update stoker.{table} set {column} = {column} - make_interval(secs => {seconds})".encode())
 
 
 def test_a_missed_fire_is_paged_once_repeated_and_resolved_once(
@@ -171,12 +116,13 @@ def test_a_page_that_fails_is_tried_again_and_the_failure_is_seen(
         sink.status = status
         look = dog.look()
         assert (look.sent, len(look.failures)) == (0, 1)
-    assert connection.execute("select failures, failure, pages from stoker.incidents").fetchall() == [
-        (2, "webhook: the answer was 302", 0)
+    assert connection.execute("select attempts, failure, state from stoker.page_deliveries").fetchall() == [
+        (2, "the answer was 302", "waiting")
     ]
     sink.status = 204
-    assert dog.look().sent == 1
+    assert [dog.look().sent for _ in range(2)] == [1, 0]
     assert {path for path, _, _ in sink.told} == {"/hook"}
+    assert len({headers["Stoker-Delivery"] for _, headers, _ in sink.told}) == 1
 
 
 def test_pages_are_capped_by_the_hour(database: str, connection: Connection, sink: Sink, tmp_path: Path) -> None:
@@ -211,7 +157,7 @@ def test_a_database_that_is_away_is_told_and_resolved(cluster: Cluster, tmp_path
 
 def test_that_the_database_is_back_is_told_once(database: str, tmp_path: Path, sink: Sink) -> None:
     """With how long it was away."""
-    (tmp_path / "state").write_text(json.dumps({"since": 1000.0, "paged": 1200.0, "pages": 1}))
+    (tmp_path / "state").write_text(json.dumps({"since": 1000.0, "paged": 1200.0, "pages": 1, "told": ["webhook"]}))
     dog = watch(database, tmp_path, clock=lambda: 4600.0, webhook=sink.url)
     assert dog.look().sent == 1
     assert dog.look().sent == 0
@@ -224,86 +170,6 @@ def test_a_torn_file_begins_anew(database: str, tmp_path: Path, text: str) -> No
     """R74: it is never read as "all is well"."""
     (tmp_path / "state").write_text(text)
     assert watch(database, tmp_path).look().findings == []
-
-
-def test_a_signed_webhook_can_be_checked(sink: Sink, tmp_path: Path) -> None:
-    """T13: over the time and the body."""
-    (tmp_path / "secret").write_text("s3cret\n")
-    settings = WatchdogSettings.of({"webhook": sink.url, "webhook_secret_file": "secret"})
-    Pager(settings, tmp_path).send(Page("trigger", "c", "words", "i"))
-    ((_, headers, body),) = sink.told
-    expected = hmac.new(b"s3cret", headers["Stoker-Timestamp"].encode() + b"." + body, hashlib.sha256).hexdigest()
-    assert headers["Stoker-Signature"] == f"v1={expected}"
-
-
-def test_pagerduty_gets_one_key_for_an_incident(sink: Sink, tmp_path: Path) -> None:
-    """Trigger and resolve by the same dedup key."""
-    (tmp_path / "key").write_text("routing\n")
-    settings = WatchdogSettings.of({"pagerduty_key_file": "key"})
-    pager = Pager(settings, tmp_path, pagerduty=sink.url)
-    for action in ("trigger", "resolve"):
-        pager.send(Page(action, "slot day", "words", "i"))
-    assert [(one["event_action"], one["dedup_key"], one["routing_key"]) for one in sink.pages] == [
-        ("trigger", "stoker i slot day", "routing"),
-        ("resolve", "stoker i slot day", "routing"),
-    ]
-
-
-def test_a_program_gets_the_page_on_standard_input(tmp_path: Path) -> None:
-    """Without a shell; its exit status counts."""
-    program = [sys.executable, "-c", "import sys; open('got', 'w').write(sys.stdin.read())"]
-    Pager(WatchdogSettings.of({"command": program}), tmp_path).send(Page("trigger", "c", "words; rm -rf /", "i"))
-    assert json.loads((tmp_path / "got").read_text())["text"] == "words; rm -rf /"
-    bad = Pager(WatchdogSettings.of({"command": [sys.executable, "-c", "import sys; sys.exit(3)"]}), tmp_path)
-    with pytest.raises(PageError, match="ended with 3"):
-        bad.send(Page("trigger", "c", "w", "i"))
-
-
-def test_a_failed_channel_keeps_no_other_back(sink: Sink, tmp_path: Path) -> None:
-    """It went out by one of them."""
-    settings = WatchdogSettings.of({"webhook": sink.url, "command": ["/no/such/program"]})
-    Pager(settings, tmp_path).send(Page("trigger", "c", "w", "i"))
-    assert len(sink.pages) == 1
-
-
-@contextmanager
-def smtp() -> Iterator[tuple[int, list[str]]]:
-    """A server that takes one message after the other, and keeps what was said to it."""
-    listener, said = socket.create_server(("127.0.0.1", 0)), []
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection, connection.makefile("rwb") as stream:
-                stream.write(b"220 here\r\n")
-                stream.flush()
-                body = False
-                for raw in stream:
-                    line = raw.decode().rstrip("\r\n")
-                    said.append(line)
-                    if body and line != ".":
-                        continue
-                    body = line.upper() == "DATA"
-                    stream.write(b"354 go on\r\n" if body else b"221 bye\r\n" if line.upper() == "QUIT" else b"250 ok\r\n")
-                    stream.flush()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield listener.getsockname()[1], said
-    listener.close()
-
-
-def test_mail_goes_out(tmp_path: Path) -> None:
-    """To everybody named, with a subject of one line whatever the cause is called."""
-    with smtp() as (port, said):
-        keys = {"mail_to": ["a@example.org", "b@example.org"], "mail_from": "s@example.org"}
-        settings = WatchdogSettings.of({**keys, "smtp_host": "127.0.0.1", "smtp_port": port})
-        Pager(settings, tmp_path).send(Page("resolve", "slot day", "It is over.", "i"))
-    assert {"rcpt TO:<a@example.org>", "rcpt TO:<b@example.org>", "Subject: [stoker] resolved: slot day", "It is over."} <= set(
-        said
-    )
 
 
 def test_the_dead_mans_switch_is_told_of_each_look_that_was_one(database: str, sink: Sink, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from tests.end_to_end.project import is_alive
 from tests.sinks import BOMB, CONTINUE, FLOOD, Sink, http_sink, smtp_sink
 from tests.waiting import wait_until
 
+from stoker.hygiene.signature import SignatureError, verify
 from stoker.orchestrator.channels import sender
-from stoker.orchestrator.channels.signature import SignatureError, verify
 from stoker.orchestrator.message import Message, NotSentError
 from stoker.orchestrator.notify_settings import NotifySettings
 from stoker.sql.section import SectionError

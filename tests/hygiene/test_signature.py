@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from stoker.orchestrator.channels import signature
-from stoker.orchestrator.channels.signature import SIGNATURE, TIMESTAMP, SignatureError, sign, verify
+from stoker.hygiene import signature
+from stoker.hygiene.signature import SIGNATURE, TIMESTAMP, SignatureError, sign, verify
 
 BODY = json.dumps({"delivery_id": "7", "text": "done"}).encode()
 NOW = 1_800_000_000.0

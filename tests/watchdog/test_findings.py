@@ -1,0 +1,116 @@
+"""What a real database shows to a look, and what is found in it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.end_to_end.project import Project
+from tests.orchestrator.test_admission import ask
+from tests.watchdog.scenes import Connection, open_causes, watch
+
+from stoker.orchestrator.admission import admit
+from stoker.orchestrator.settings import ScheduleSettings
+from stoker.orchestrator.slots import register
+from stoker.sql.database import Database
+from stoker.sql.target import Target
+
+
+def post(connection: Connection, channel: str, state: str, hours: float, kind: str = "note", error: str | None = None) -> None:
+    connection.execute(
+        "insert into stoker.outbox (kind, channel, fire, state, created_at, last_error)"
+        " values (%s, %s, (select coalesce(max(fire), 0) + 1 from stoker.outbox), %s, now() - make_interval(secs => %s), %s)",
+        (kind, channel, state, hours * 3600, error),
+    )
+
+
+def test_notes_that_a_channel_does_not_receive_are_one_incident_a_channel(
+    database: str, connection: Connection, tmp_path: Path
+) -> None:
+    """P4, P8, T18: given up or not; what is held, dropped or a callback's is not a note that somebody waits for."""
+    for number in range(100):
+        post(connection, "ops", "queued", 2 + number / 100, error=f"error {number}")
+    post(connection, "mail", "dead", 2, error="the answer was 410")
+    for state in ("held", "dropped", "delivered"):
+        post(connection, "quiet", state, 2)
+    post(connection, "young", "queued", 0.9)
+    post(connection, "away", "queued", 2, kind="callback")
+    dog = watch(database, tmp_path)
+    findings = dog.look().findings
+    assert open_causes(connection) == ["undelivered mail", "undelivered ops"]
+    assert findings is not None
+    assert findings[0].words == (
+        "Notes do not reach channel mail: 1 were given up, the oldest for 2h. Last: the answer was 410. See: stoker outbox"
+    )
+    connection.execute("update stoker.outbox set state = 'delivered'")
+    assert dog.look().findings == []
+    off = watch(database, tmp_path, undelivered_after="none")
+    post(connection, "ops", "queued", 200)
+    assert off.look().findings == []
+    dog.close()
+    off.close()
+
+
+def test_a_fire_that_does_not_end_in_time_is_told_apart_from_one_that_does_not_begin(
+    database: str, connection: Connection, tmp_path: Path
+) -> None:
+    """P8: by the rule that its trigger registered: first it has not begun, then it has begun, then it has not ended."""
+    own, dog = Database(Target(database)), watch(database, tmp_path, quiet="1ms")
+    day = ScheduleSettings.of({"name": "day", "every": "1h", "missed": "latest", "finish_within": "2h"})
+    register(own, day)
+
+    def pass_hours(hours: int) -> None:
+        by = f"interval '{hours} h'"
+        connection.execute(f"update stoker.schedules set since = since - {by}".encode())
+        connection.execute(f"update stoker.slots set due_at = due_at - {by}, last_due_at = last_due_at - {by}".encode())
+
+    assert dog.look().findings == []
+    pass_hours(1)
+    connection.execute("update stoker.schedules set rule = jsonb_set(rule::jsonb, '{grace}', '0.001')::json")
+    dog.look()
+    assert open_causes(connection) == ["slot day"]
+    fire = admit(own, replace(ask(day.lane), schedule=replace_grace(day))).fire
+    dog.look()
+    assert open_causes(connection) == []
+    connection.execute("update stoker.schedules set paused_by = 'ann', paused_at = now(), pause_reason = 'holiday'")
+    pass_hours(2)
+    findings = dog.look().findings
+    assert findings is not None
+    assert open_causes(connection) == ["finish day"]
+    assert findings[0].words.startswith(f"Fire {fire} of schedule day has not ended: it was due 2h")
+    connection.execute("update stoker.fires set state = 'closed', closed_at = now()")
+    dog.look()
+    assert open_causes(connection) == []
+    dog.close()
+    own.close()
+
+
+def replace_grace(day: ScheduleSettings) -> ScheduleSettings:
+    return day.changed(grace_seconds=0.001)
+
+
+def test_a_fire_that_starts_nobody_is_told_apart_from_fires_that_do_nothing(project: Project, tmp_path: Path) -> None:
+    """P8, T18: by what each fire wrote down; 10,000 different errors are one incident, and so is one error 10,000 times."""
+    modes = '[modes.bad]\nhandler = "jobs:bad"\nmax_attempts = 1\nerrors = "full"\n'
+    jobs = "\ndef bad(task):\n    raise ValueError(f'error {task.payload}')\n"
+    caps = 'task_cap = 2000\nfires_per_day = "none"\n'
+
+    def look() -> list[str]:
+        dog = watch(project.url, tmp_path, quiet="1ms")
+        dog.look()
+        dog.close()
+        return [cause for (cause,) in project.query("select cause from stoker.incidents where resolved_at is null")]
+
+    project.write(f"[limits]\n{caps}max_pool = 0\n{modes}", jobs)
+    assert project.run("fire").returncode == 0
+    assert look() == []
+    project.enqueue("bad", *range(10_000))
+    assert project.run("fire").returncode == 0
+    assert look() == ["idle main"]
+    assert project.run("pause", "bad", "--reason", "repairs").returncode == 0
+    assert project.run("fire").returncode == 0
+    assert look() == []
+    assert project.run("unpause", "bad").returncode == 0
+    project.write(f"[limits]\n{caps}max_pool = 2\n{modes}", jobs)
+    for found in ([], [], ["hollow main"]):
+        assert project.run("fire").returncode == 0
+        assert look() == found
+    assert project.query("select count(distinct error) from stoker.attempts") == [(10_000,)]

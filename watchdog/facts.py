@@ -1,0 +1,117 @@
+"""What the database shows, gathered in one go: what is judged, and nothing that judges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoker.sql.database import Database
+from stoker.watchdog.settings import WatchdogSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A registered schedule: due times after ``since`` and ``decided_until`` are still to be decided."""
+
+    schedule: str
+    rule: dict[str, Any]
+    since: datetime
+    now: datetime
+    decided_until: datetime | None
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A slot whose fire has not ended: seconds since it was due, and within how many it was to end."""
+
+    schedule: str
+    fire: int
+    due_seconds: float
+    finish_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
+
+    lane: str
+    note_age: float | None
+    active: int | None
+    overdue: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order."""
+
+    component: str
+    instance: str
+    began_at: datetime
+    at: datetime
+    expected_seconds: float
+    beats: int
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A channel's notes that wait, or were given up; seconds since the oldest was written."""
+
+    channel: str
+    waiting: int
+    dead: int
+    oldest_seconds: float
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The last time that the database could not be asked: how many seconds ago that began, and ended."""
+
+    began: float
+    ended: float
+
+    def within(self, seconds: float) -> float:
+        """How much of the last ``seconds`` it was away."""
+        return max(min(seconds, self.began) - self.ended, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the database showed. ``notes``: of each lane what its last fires came to, newest first: well, idle, hollow."""
+
+    schedules: Sequence[Schedule] = ()
+    unfinished: Sequence[Unfinished] = ()
+    lanes: Sequence[Lane] = ()
+    notes: Sequence[tuple[str, list[str]]] = ()
+    oldest: Sequence[tuple[str, float]] = ()
+    beats: Sequence[Beat] = ()
+    undelivered: Sequence[Undelivered] = ()
+    gate: tuple[str, str, float] | None = None
+    born_seconds: float = 0.0
+    away: Away = Away(0.0, 0.0)
+    expected: Sequence[tuple[str, float, float, bool]] = ()
+
+
+def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
+    """Ask for everything. Raises DatabaseUnreachableError and StatementError."""
+    run, rows = database.run, database.rows
+    gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
+    oldest: dict[str, float] = {}
+    for mode, _, ready, _, age in run("backlog"):
+        oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
+    ((born,),) = run("installed_for")
+    return Facts(
+        schedules=rows(Schedule, "watch_schedules", drill=None),
+        unfinished=rows(Unfinished, "watch_slots"),
+        lanes=rows(Lane, "watch_fires"),
+        notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],
+        oldest=sorted(oldest.items()),
+        beats=rows(Beat, "watch_heartbeats"),
+        undelivered=rows(Undelivered, "watch_outbox"),
+        gate=gate,
+        born_seconds=born,
+        expected=run("watch_expected"),
+        away=away,
+    )

@@ -1,0 +1,49 @@
+"""What every command that goes by config.toml begins with: the file is read, and what it names is made ready."""
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from stoker.sql.database import Database
+from stoker.watchdog.blindness import Blindness
+from stoker.watchdog.channels import Pager
+from stoker.watchdog.config import WatchdogConfig, WatchdogConfigError, load
+
+WRONG, USAGE, CANNOT_CHECK = 1, 2, 75
+_PATIENCE_SECONDS = 5.0
+
+
+@dataclass
+class Opened:
+    """The configuration, and the database, channels and state file that it names."""
+
+    config: WatchdogConfig
+    state: Path
+
+    @cached_property
+    def database(self) -> Database:
+        """Not connected yet."""
+        return Database(self.config.target, application="stoker watchdog", patience_seconds=_PATIENCE_SECONDS)
+
+    @cached_property
+    def pager(self) -> Pager:
+        """The channels."""
+        return Pager(self.config.settings, self.config.folder)
+
+    @cached_property
+    def blindness(self) -> Blindness:
+        """What is kept while the database is away."""
+        return Blindness(self.state, self.config.settings, self.pager)
+
+
+def opened(options: argparse.Namespace) -> Opened:
+    """By the command line's --config and --state; a file that cannot be used ends the process, with what is wrong in it."""
+    try:
+        config = load(options.config, os.environ)
+    except (WatchdogConfigError, OSError, ValueError) as error:
+        sys.stderr.write(f"stoker-watchdog: {error}\n")
+        sys.exit(USAGE)
+    return Opened(config, options.state or config.folder / ".stoker" / "watchdog.json")
