@@ -107,7 +107,8 @@ class Watch:
             parameters = {"instance": host + CRON, "expected": expected, "modes": None, "gaps": 2.0}
             self._database.run("beat_starter", component=COMPONENT, **parameters)
         else:
-            self._database.run("beat", component=COMPONENT, instance=f"{host}:{os.getpid()}", expected=expected)
+            parameters = {"instance": f"{host}:{os.getpid()}", "expected": expected, "failures": 0, "error": None}
+            self._database.run("beat", component=COMPONENT, **parameters)
 
     def _ping(self, suffix: str) -> None:
         """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""
