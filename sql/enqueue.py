@@ -120,7 +120,7 @@ def _load(
         found = _drop_duplicates(connection, given, runs, door) if keyed else {}
         ids = chain.from_iterable(numbers(run.ranges) for run in order)
         plain = not keyed and all(run.is_plain for run in order)
-        heads = chain.from_iterable(_heads(run, given, plain=plain, keyed=keyed) for run in order)
+        heads = chain.from_iterable(run.heads(given, plain=plain, keyed=keyed) for run in order)
         with connection.cursor() as cursor, cursor.copy(load("copy_plain" if plain else "copy_tasks", door.schema)) as copy:
             for texts in chain(checked, parts):
                 copy.write(rows(texts, ids, heads))
@@ -212,23 +212,18 @@ class _Run:
         """Whether the columns that few tasks have are empty."""
         return not (self.task.tags or self.task.expires_at) and not self.stands_apart
 
-    def head(self, *, plain: bool) -> str:
-        """Their columns for COPY, between the id and the payload; ``plain``: only those that every task has."""
+    def heads(self, given: list[NewTask], *, plain: bool, keyed: bool) -> Iterator[str]:
+        """For each its columns for COPY, between id and payload: ``plain``, what all have; they differ by the key alone."""
         task = self.task
+        head = columns(task.mode, task.version, task.priority, task.max_attempts)
         if plain:
-            return columns(task.mode, task.version, task.priority, task.max_attempts)
+            return repeat(head, len(self.places))
         until = task.expires_at.isoformat() if task.expires_at else None
         tags = array(task.tags) if task.tags else None
-        asking = "t" if task.needs_approval else None
-        return columns(task.mode, task.version, task.priority, task.max_attempts, tags, until, asking, task.lane_key)
-
-
-def _heads(run: _Run, given: list[NewTask], *, plain: bool, keyed: bool) -> Iterator[str]:
-    """For each task its columns between the id and the payload; they differ by the key alone."""
-    head = run.head(plain=plain)
-    if keyed:
-        return (head + columns(given[place].key)[1:] for place in run.places)
-    return repeat(head if plain else head + columns(None)[1:], len(run.places))
+        head += columns(array(task.tags) if task.tags else None, until, "t" if task.needs_approval else None, task.lane_key)[1:]
+        if keyed:
+            return (head + columns(given[place].key)[1:] for place in self.places)
+        return repeat(head + columns(None)[1:], len(self.places))
 
 
 def _runs(given: list[NewTask], door: Door) -> list[_Run]:
