@@ -220,7 +220,7 @@ class _Run:
             return repeat(head, len(self.places))
         until = task.expires_at.isoformat() if task.expires_at else None
         tags = array(task.tags) if task.tags else None
-        head += columns(array(task.tags) if task.tags else None, until, "t" if task.needs_approval else None, task.lane_key)[1:]
+        head += columns(tags, until, "t" if task.needs_approval else None, task.lane_key)[1:]
         if keyed:
             return (head + columns(given[place].key)[1:] for place in self.places)
         return repeat(head + columns(None)[1:], len(self.places))
