@@ -4,10 +4,12 @@ Every statement is its own transaction unless it is sent with others through ``f
 inside ``transaction``. Nothing here needs session state: no LISTEN, no session locks, prepared statements only if wanted.
 """
 
+import os
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -80,10 +82,21 @@ class Database:
     """
 
     def __init__(
-        self, target: Target, *, application: str = "stoker", patience_seconds: float = 15.0, by_index: bool = False
+        self,
+        target: Target,
+        *,
+        application: str = "stoker",
+        patience_seconds: float = 15.0,
+        by_index: bool = False,
+        answer_seconds: float | None = None,
     ) -> None:
-        """``by_index`` is for who only takes a few rows of large tables: no plan that reads a whole one is considered."""
+        """``by_index`` is for who only takes a few rows of large tables: no plan that reads a whole one is considered.
+
+        ``answer_seconds``: a server that has not answered by then is taken for lost, also one that is too far gone to keep its
+        own timeouts.
+        """
         self.target = target
+        self._answer_seconds = answer_seconds
         self._by_index = by_index
         self._application = application
         self.patience_seconds = patience_seconds
@@ -185,7 +198,8 @@ class Database:
 
     def _attempt(self, attempt: Callable[[], Result], *, repeatable: bool) -> Result:
         try:
-            return attempt()
+            with self._bounded():
+                return attempt()
         except DatabaseUnreachableError as error:
             raise _RetryError(str(error)) from error
         except psycopg.Error as error:
@@ -195,6 +209,26 @@ class Database:
             if lost:
                 raise CommitUnknownError(_words(error)) from error
             raise
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """End the connection when its answer does not come: whoever waits for it learns that it is lost."""
+        if self._answer_seconds is None:
+            yield
+            return
+        timer = threading.Timer(self._answer_seconds, self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _cut(self) -> None:
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as own:
+                own.shutdown(socket.SHUT_RDWR)
 
     def _forget_broken(self) -> bool:
         connection = self._connection

@@ -26,7 +26,9 @@ class Opened:
     @cached_property
     def database(self) -> Database:
         """Not connected yet."""
-        return Database(self.config.target, application="stoker watchdog", patience_seconds=_PATIENCE_SECONDS)
+        target = self.config.target
+        bound = target.statement_timeout + _PATIENCE_SECONDS
+        return Database(target, application="stoker watchdog", patience_seconds=_PATIENCE_SECONDS, answer_seconds=bound)
 
     @cached_property
     def pager(self) -> Pager:
