@@ -1,4 +1,2 @@
-insert into stoker.heartbeats (component, instance, expected_seconds, failures, error)
-values (:component, :instance, :expected, :failures, :error)
-on conflict (component, instance) do update
-set at = now(), expected_seconds = excluded.expected_seconds, failures = excluded.failures, error = excluded.error
+insert into stoker.heartbeats (component, instance, expected_seconds) values (:component, :instance, :expected)
+on conflict (component, instance) do update set at = now(), expected_seconds = excluded.expected_seconds
