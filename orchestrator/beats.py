@@ -31,4 +31,4 @@ class Pulse:
 def beat(database: Database, component: str, expected_seconds: float, failures: int = 0, error: str | None = None) -> bool:
     """Tell the database, also of batches in a row that failed; False when it could not be told, which breaks nothing."""
     facts = {"component": component, "instance": instance(), "expected": expected_seconds, "failures": failures}
-    return told(component, lambda: database.run("beat", error=None if error is None else bounded(error, 500), **facts))
+    return told(component, lambda: database.run("beat_loop", error=None if error is None else bounded(error, 500), **facts))

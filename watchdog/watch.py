@@ -107,8 +107,7 @@ class Watch:
             parameters = {"instance": host + CRON, "expected": expected, "modes": None, "gaps": 2.0}
             self._database.run("beat_starter", component=COMPONENT, **parameters)
         else:
-            parameters = {"instance": f"{host}:{os.getpid()}", "expected": expected, "failures": 0, "error": None}
-            self._database.run("beat", component=COMPONENT, **parameters)
+            self._database.run("beat", component=COMPONENT, instance=f"{host}:{os.getpid()}", expected=expected)
 
     def _ping(self, suffix: str) -> None:
         """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""
