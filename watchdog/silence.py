@@ -15,7 +15,7 @@ from stoker.watchdog.facts import Away, Beat
 _PATIENCE = 2.0  # times what was promised
 _WHOLE = "sweep"  # what every process keeps that keeps anything
 _CALLED = {"due": ("due", "schedule")}
-_NEVER_MISSED = ("fire",)  # a fire is judged by its outcome: expected_interval
+_BY_OUTCOME = ("fire", "due ")  # how the names begin of what is judged by its slots and notes: cron that starts fires
 _PACE_BEATS = 3
 CRON = " cron"  # ends the name of an instance that is called again and again, and promises nothing
 
@@ -43,7 +43,7 @@ def missed(beats: Iterable[Beat], away: Away) -> dict[str, list[Beat]]:
 
 def _judged(by_component: dict[str, list[Beat]]) -> Iterator[Beat]:
     for component, all_of_it in by_component.items():
-        if component not in _NEVER_MISSED:
+        if not component.startswith(_BY_OUTCOME):
             for one in all_of_it:
                 keeps_pace = component not in _CALLED or one.beats >= _PACE_BEATS
                 if one.expected_seconds > 0 and keeps_pace and not one.instance.endswith(CRON):
