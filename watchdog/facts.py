@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from stoker.sql.database import Database
@@ -90,8 +91,14 @@ class Facts:
     undelivered: Sequence[Undelivered] = ()
     gate: tuple[str, str, float] | None = None
     born_seconds: float = 0.0
+    opened_seconds: float = inf
     away: Away = Away(0.0, 0.0)
     expected: Sequence[tuple[str, float, float, bool]] = ()
+
+    def due(self, seconds: float) -> float:
+        """How much of the last ``seconds`` something could have been done: since the gate was opened, the database there."""
+        counted = min(seconds, self.opened_seconds)
+        return counted - self.away.within(counted)
 
 
 def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
@@ -101,7 +108,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
     oldest: dict[str, float] = {}
     for mode, _, ready, _, age in run("backlog"):
         oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
-    ((born,),) = run("installed_for")
+    ((born, opened),) = run("installed_for")
     return Facts(
         schedules=rows(Schedule, "watch_schedules", drill=None),
         unfinished=rows(Unfinished, "watch_slots"),
@@ -112,6 +119,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
         undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,
         born_seconds=born,
+        opened_seconds=inf if opened is None else opened,
         expected=run("watch_expected"),
         away=away,
     )

@@ -62,7 +62,7 @@ def _slot(one: Schedule, facts: Facts) -> Finding | None:
     zone = ZoneInfo(one.rule["timezone"])
     due = next(due_after(rule(one.rule), zone, max(one.since, one.decided_until or one.since)))
     late = (one.now - due).total_seconds()
-    if late - facts.away.within(late) <= one.rule["grace"]:
+    if facts.due(late) <= one.rule["grace"]:
         return None
     at = due.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
     never = "It never started. " if one.decided_until is None else ""
@@ -88,7 +88,7 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
         return
     age = next((lane.note_age for lane in facts.lanes if lane.lane == settings.lane), None)
     silent = facts.born_seconds if age is None else age
-    if silent - facts.away.within(silent) > settings.expected_interval_seconds + settings.grace_seconds:
+    if facts.due(silent) > settings.expected_interval_seconds + settings.grace_seconds:
         since = "none ever was" if age is None else f"the last was {format_duration(round(age))} ago"
         yield Finding(
             f"interval {settings.lane}",
@@ -100,7 +100,7 @@ def _interval(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
 def _expected(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
     """Lanes of which ``stoker wrap`` said how often: (lane, seconds, for how long there was silence, whether it ever ran)."""
     for lane, seconds, silent, ever in facts.expected:
-        if silent > seconds + settings.grace_seconds:
+        if facts.due(silent) > seconds + settings.grace_seconds:
             ago = format_duration(round(silent))
             last = f"it last ended {ago} ago" if ever else f"it has not since that was said, {ago} ago"
             words = f"{lane} did not run: it is expected every {format_duration(seconds)}, and {last}. Is cron running?"
@@ -136,7 +136,7 @@ def _hollow(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
 def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
     limit = settings.oldest_task_seconds
     for mode, age in facts.oldest:
-        if limit is not None and age > limit:
+        if limit is not None and facts.due(age) > limit:
             yield Finding(
                 f"oldest {mode}",
                 f"The oldest claimable task of mode {mode} has waited for {format_duration(round(age))}, longer than"
@@ -147,7 +147,7 @@ def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
 def _outbox(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
     limit = settings.undelivered_after_seconds
     for one in facts.undelivered:
-        if limit is not None and one.oldest_seconds - facts.away.within(one.oldest_seconds) > limit:
+        if limit is not None and facts.due(one.oldest_seconds) > limit:
             counts = ((one.waiting, "wait"), (one.dead, "were given up"))
             words = ", ".join(f"{count:,} {what}" for count, what in counts if count)
             words += f", the oldest for {format_duration(round(one.oldest_seconds))}."

@@ -5,6 +5,9 @@ alter table stoker.heartbeats add column beats bigint not null default 1;
 comment on column stoker.heartbeats.expected_seconds is 'the next one comes at the latest so many seconds after; 0: it ended in order';
 comment on column stoker.heartbeats.began_at is 'when this one was first heard of, or again after it had ended in order';
 
+alter table stoker.installation add column gate_opened_at timestamptz;
+comment on column stoker.installation.gate_opened_at is 'when the gate was last opened: what was due while it was closed is late from then on';
+
 alter table stoker.schedules add column drill_until timestamptz;
 comment on column stoker.schedules.drill_until is 'a slot that is withheld to try the watchdog: no trigger fires it, and after this anybody takes it away';
 

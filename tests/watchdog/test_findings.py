@@ -114,3 +114,25 @@ def test_a_fire_that_starts_nobody_is_told_apart_from_fires_that_do_nothing(proj
         assert project.run("fire").returncode == 0
         assert look() == found
     assert project.query("select count(distinct error) from stoker.attempts") == [(10_000,)]
+
+
+def test_what_was_due_while_the_gate_was_closed_is_late_from_its_opening_on(
+    database: str, connection: Connection, tmp_path: Path
+) -> None:
+    """P8: those who start fires may come back a little after it was opened."""
+    stoker, dog = Database(Target(database)), watch(database, tmp_path, quiet="1ms")
+    register(stoker, ScheduleSettings.of({"name": "day", "every": "1h", "grace": "10m"}))
+    connection.execute("update stoker.schedules set since = since - interval '3 h'")
+    dog.look()
+    assert open_causes(connection) == ["slot day"]
+    stoker.run("close_gate", actor="ann", reason="repairs")
+    dog.look()
+    assert open_causes(connection) == []
+    assert stoker.run("open_gate", actor="ann", reason=None)
+    dog.look()
+    assert open_causes(connection) == []
+    connection.execute("update stoker.installation set gate_opened_at = now() - interval '11 min'")
+    dog.look()
+    assert open_causes(connection) == ["slot day"]
+    dog.close()
+    stoker.close()

@@ -48,6 +48,7 @@ def beat(component: str, instance: str, began: float, last: float, expected: flo
         ([beat("due", "a", 9000, 500), beat("schedule", "a:1", 9000, 10)], {}),
         ([beat("due", "a", 9000, 500), beat("schedule", "a:1", 9000, 10, expected=0.0)], {"due": ["a"]}),
         ([beat("fire", "a:main", 9e6, 9e6)], {}),
+        ([beat("due nightly", "a", 9e6, 9e6, beats=9)], {}),
         ([beat("watchdog", "a cron", 9e6, 9e6), beat("watchdog", "a:1", 9e6, 9e5)], {"watchdog": ["a:1"]}),
     ],
 )
