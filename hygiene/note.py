@@ -159,6 +159,9 @@ def _needs(tx: Transaction, facts: dict[str, Any], unserved: list[Any]) -> list[
         {"what": "handler cannot run", "text": f"{text}. Repair that; its tasks are untouched."}
         for text in facts["workers"]["broken"]
     ]
+    if facts["hygiene"].get("needs_owner"):
+        text = "Tasks to come have no partition of their own; only the tables' owner may make one. As that owner: stoker sweep"
+        needs.append({"what": "partitions", "text": text})
     watchdog = facts["watchdog"]
     if watchdog and watchdog["age"] > watchdog["expected"]:
         since = format_duration(watchdog["age"])

@@ -27,6 +27,7 @@ class Swept:
     expired: int = 0
     cancelled: int = 0
     partitions: int = 0
+    needs_owner: bool = False
     pruned: Pruned = field(default_factory=Pruned)
 
     def facts(self) -> dict[str, Any]:
@@ -42,6 +43,7 @@ class Swept:
             "promoted": self.promoted,
             "expired": self.expired,
             "cancelled": self.cancelled,
+            "needs_owner": self.needs_owner,
             "pruned": asdict(self.pruned),
             **counts,
         }
@@ -73,7 +75,8 @@ def sweep(
     swept.cancelled = _until_none(database, "answer_requests", ids=None)
     _move_lines(database)
     swept.promoted = _until_none(database, "promote_due")
-    swept.partitions = add_partitions(database)
+    made = add_partitions(database)
+    swept.partitions, swept.needs_owner = made or 0, made is None
     if keep_seconds is not None:
         swept.pruned = prune(database, keep_seconds)
     return swept

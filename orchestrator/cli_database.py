@@ -1,4 +1,4 @@
-"""``stoker migrate`` and ``stoker db start|stop|url|psql|environment``."""
+"""``stoker migrate`` and ``stoker db start|stop|url|psql|grants|environment``."""
 
 import os
 import shutil
@@ -77,6 +77,26 @@ def psql(context: typer.Context) -> None:
         raise UsageError("psql is not installed here")
     arguments = [program, *([where] if where else []), *context.args]
     os.execv(program, arguments)  # noqa: S606 - becomes psql
+
+
+@db.command()
+def grants(
+    context: typer.Context,
+    role: Annotated[str, typer.Argument(help="The role that fires, works, delivers and watches, and owns nothing.")],
+    sql: Annotated[bool, typer.Option("--sql", help="Print what would be run instead of running it.")] = False,
+) -> None:
+    """Let a role do everything but change the tables: stoker db grants stoker_run, as their owner, after stoker migrate."""
+    from stoker.sql.grants import GrantError, grant, script
+
+    session: Session = context.obj
+    if sql:
+        say(script(role, session.config.database.schema_name))
+        return
+    try:
+        grant(session.database, role)
+    except GrantError as error:
+        raise UsageError(str(error)) from None
+    say(f"{role} may fire, work, deliver and watch in schema {session.database.target.schema}; it may not change its tables")
 
 
 @db.command()

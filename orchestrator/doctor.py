@@ -89,16 +89,23 @@ def _strange_fires(session: Session) -> Iterator[Finding]:
 def _other_interlocks(session: Session) -> Iterator[Finding]:
     rows = session.database.run("last_interlocks")
     if rows:
-        limits = session.config.limits
+        config = session.config
         recorded, fire = rows[0]
-        mine = {"fires_per_day": limits.fires_per_day, "max_pool": limits.max_pool, "task_cap": limits.task_cap}
-        other = {name: value for name, value in mine.items() if recorded.get(name) != value}
+        others = [_different(one, recorded) for one in (config, *map(config.under, config.schedules.values()))]
+        other = min(others, key=len)
         text = (
             f"as in the last fire ({fire})"
             if not other
             else f"differ from those of the last fire ({fire}): {', '.join(other)}. Is another host's config.toml older?"
         )
         yield Finding("interlocks", not other, text)
+
+
+def _different(config: Config, recorded: dict[str, object]) -> list[str]:
+    """The limits that are not as they were recorded."""
+    limits = config.limits
+    mine = {"fires_per_day": limits.fires_per_day, "max_pool": limits.max_pool, "task_cap": limits.task_cap}
+    return [name for name, value in mine.items() if recorded.get(name) != value]
 
 
 def _model(config: Config, name: str) -> Finding:

@@ -4,6 +4,7 @@ states.py      the states of tasks and fires, and every legal move; imports noth
 migrations/    the schema, forward only; migrate.py applies them
 queries/       one statement a file, loaded by name; query.py puts the schema in
 target.py      where the database is; database.py speaks to it, with bounded retries
+grants.py      what a role gets that runs everything and owns nothing
 payload.py     JSON at the door; enqueue.py puts tasks in; bulk.py what COPY is sent, and ids as ranges
 partitions.py  the partitions of the tables that grow
 embedded/      the PostgreSQL that a newcomer needs not install

@@ -84,6 +84,9 @@ def migrate(url: str, schema: str = "stoker", *, lock_timeout: float = 5.0, last
             ) from None
         except psycopg.OperationalError as error:
             raise DatabaseUnreachableError(" ".join(str(error).split())) from None
+        except psycopg.errors.InsufficientPrivilege as error:
+            words = f"{error.diag.message_primary}; nothing was changed. Run it as the owner of schema {schema!r}."
+            raise MigrationError(words) from None
         except psycopg.Error as error:
             raise MigrationError(f"{error.sqlstate}: {' '.join(str(error).split())}; nothing was changed.") from None
 

@@ -10,19 +10,28 @@ _AHEAD = 2
 _KEYS = {"tasks": "id", "outcomes": "lo", "attempts": "id", "outputs": "id"}
 
 
-def add_partitions(database: Database) -> int:
+def add_partitions(database: Database) -> int | None:
     """Make sure that two partitions lie ahead of the newest id; how many tables were added.
 
+    None: some are missing, and this role is not their owner, who alone may make them.
     Ids that outran their partition lie in the default one, the net: they stay there, and get no partition of their own.
     """
-    first, last = _missing(database.run("newest_id"))
+    rows = database.run("newest_id")
+    first, last = _missing(rows)
     if first > last:
         return 0
+    if not rows[0][2]:
+        return None
     return database.in_transaction(lambda tx: _add_missing(tx, database.target.schema), repeatable=True)
 
 
+def may_drop(database: Database) -> bool:
+    """Whether this role owns the tables."""
+    return bool(database.run("newest_id")[0][2])
+
+
 def _missing(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
-    ((newest, highest),) = rows
+    ((newest, highest, _),) = rows
     return highest + 1, newest // PARTITION_IDS + _AHEAD
 
 

@@ -13,6 +13,7 @@ import psycopg
 
 from stoker.sql.database import Database, Transaction
 from stoker.sql.layout import PARTITION_IDS
+from stoker.sql.partitions import may_drop
 from stoker.sql.query import in_schema, quote_identifier
 
 _ROWS = 1000
@@ -41,7 +42,7 @@ def prune(database: Database, keep_seconds: float) -> Pruned:
     due = dict(database.run("due_marks", pause=keep_seconds / _PARTS))
     duties = {"partitions": _prune_partitions, "tasks": _prune_tasks, "rest": _prune_rest}
     for name, duty in duties.items():
-        if name not in due:
+        if name not in due or (name == "partitions" and not may_drop(database)):
             continue
         try:
             duty(database, keep_seconds, due[name], pruned)
