@@ -92,7 +92,8 @@ def _look_on(watch: "Watch", options: argparse.Namespace, every_seconds: float) 
 
 
 def _look_at_notes(options: argparse.Namespace) -> None:
-    database = Database(Target(options.url, options.schema), application="stoker watchdog", patience_seconds=5)
+    target = Target(options.url, options.schema, statement_timeout=10.0)
+    database = Database(target, application="stoker watchdog", patience_seconds=5, answer_seconds=15.0)
     try:
         ((age,),) = database.run("last_note_age", lane=options.lane)
     except (DatabaseUnreachableError, StatementError) as error:

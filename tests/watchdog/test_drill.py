@@ -68,8 +68,10 @@ def test_a_drill_says_which_channel_did_not_take_its_page(
     done = drill(tmp_path)
     assert (done.returncode, "it failed by command: /bin/sh ended with 3" in done.stderr) == (1, True)
     assert [action for action, _ in sink.actions] == ["trigger", "resolve"]
-    dog = watch(database, tmp_path, webhook=sink.url, command=["/bin/sh", "-c", "exit 4"])
+    dog = watch(database, tmp_path, webhook=sink.url, command=["/bin/sh", "-c", "exit 4"], pages_per_hour=1)
     assert dog.look().failures == []
+    connection.execute("insert into stoker.incidents (cause, words, seen_at) values ('slot x', 'w', now())")
+    assert dog.look().sent == 1  # the drill was none of the hour's pages
     dog.close()
 
 
