@@ -1,4 +1,4 @@
-"""``stoker slots``: what became of due times, and which come next; ``slots pause`` and ``resume``."""
+"""``stoker slots``: what became of due times, and which come next; ``slots pause``, ``resume`` and ``forget``."""
 
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -110,6 +110,24 @@ def resume(
         say(f"{name} is not paused any more")
     else:
         say(f"{name} is not paused; paused are: {', '.join(paused(session.database)) or 'none'}")
+
+
+@slots.command("forget")
+def forget(
+    context: typer.Context,
+    name: str,
+    reason: Annotated[Optional[str], typer.Option(help="Why, for the events.")] = None,  # noqa: UP045
+    by: By = None,
+) -> None:
+    """Let the watchdog wait no more for a schedule that was taken out of config.toml: stoker slots forget day."""
+    session: Session = context.obj
+    if name in session.config.schedules:
+        raise UsageError(f"{name} is configured: take it out of {session.config.path} first, or stoker slots pause {name}")
+    if session.database.run("forget_schedule", schedule=name, actor=actor(by), reason=reason):
+        say(f"{name} is forgotten; what became of its due times stays")
+    else:
+        registered = [row[0] for row in session.database.run("list_schedules") if row[0] not in session.config.schedules]
+        raise UsageError(f"no schedule {name!r} is known; known and not configured: {', '.join(registered) or 'none'}")
 
 
 def _known(session: Session, name: str) -> "ScheduleSettings":

@@ -69,7 +69,7 @@ def _slot(one: Schedule, facts: Facts) -> Finding | None:
     return Finding(
         f"slot {one.schedule}",
         f"Schedule {one.schedule} did not fire: due {at}, {format_duration(round(late))} ago, and nothing happened."
-        f" {never}Is stoker run, or cron, running?",
+        f" {never}Is stoker run, or cron, running? If it was taken out of config.toml: stoker slots forget {one.schedule}",
     )
 
 

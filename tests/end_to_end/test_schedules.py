@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from itertools import pairwise
 
@@ -201,6 +203,26 @@ def test_only_a_schedule_that_is_configured_can_be_paused_and_only_with_a_reason
     assert (wrong.returncode, "no schedule 'oftn'; configured: often" in wrong.stderr) == (2, True)
     assert project.run("slots", "pause", "often", "--reason", " ").returncode == 2
     assert project.run("slots", "pause", "often").returncode == 2
+
+
+def test_a_schedule_that_was_taken_out_is_forgotten_and_not_waited_for(project: Project) -> None:
+    """P8: what it was stays; one that is configured is not forgotten by mistake."""
+    project.write(CONFIG.replace("1s", "1h"))
+    project.run("fire", "--due")
+    project.query("update stoker.schedules set since = since - interval '3 h' returning schedule")
+    kept = project.run("slots", "forget", "often")
+    assert (kept.returncode, "often is configured: take it out of" in kept.stderr) == (2, True)
+    project.write(CONFIG[: CONFIG.index("[[schedules]]")])
+    watchdog = (sys.executable, "-P", "-m", "stoker.watchdog.cli", "--once")
+    looked = subprocess.run(watchdog, cwd=project.folder, capture_output=True, text=True, timeout=60, check=False)
+    assert "If it was taken out of config.toml: stoker slots forget often" in looked.stdout
+    wrong = project.run("slots", "forget", "oftn")
+    assert (wrong.returncode, "known and not configured: often" in wrong.stderr) == (2, True)
+    assert project.run("slots", "forget", "often", "--reason", "gone", "--by", "ann").returncode == 0
+    looked = subprocess.run(watchdog, cwd=project.folder, capture_output=True, text=True, timeout=60, check=False)
+    assert looked.stdout == "all is well\n"
+    events = project.query("select actor, action, reason, detail->>'schedule' from stoker.events")
+    assert events == [("ann", "forget schedule", "gone", "often")]
 
 
 def test_what_stands_outlives_a_database_that_is_stopped_and_started(project: Project, cluster: Cluster) -> None:
