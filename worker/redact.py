@@ -66,6 +66,11 @@ def stored(text: str, policy: str, payload: Any = None, environment: Mapping[str
     return bounded(text if policy == "full" else redact(text[: 4 * LIMIT], payload, environment))
 
 
+def key_shown(key: str, policy: str) -> str:
+    """What is told of a key that only a payload has, under the ``policy`` of its mode."""
+    return key if policy == "full" else "*" if policy == "withheld" else redact(key)
+
+
 def _strings(value: Any, place: str) -> list[tuple[str, str]]:
     """Every string in a JSON value with its place, longest first, so that a part never hides its whole."""
     found: list[tuple[str, str]] = []
