@@ -5,12 +5,15 @@ with psycopg.connect(url) as connection:
 """
 
 import os
+from functools import partial
 from pathlib import Path
 
 from stoker.orchestrator.config import Config, load
+from stoker.orchestrator.config_lines import place_of
 from stoker.sql.enqueue import Door
 from stoker.sql.models import find_model
 from stoker.sql.new_task import EnqueueError
+from stoker.worker.redact import key_shown
 
 
 def load_door(path: Path | None = None) -> Door:
@@ -26,11 +29,13 @@ def door_of(config: Config, *, only: str | None = None, allow_unknown: bool = Fa
         try:
             models[name] = find_model(model, str(config.folder))
         except EnqueueError as error:
-            raise EnqueueError(f"modes.{name}.model: {error}") from None
+            where = place_of(config.path, "modes", name, "model")
+            raise EnqueueError(f"modes.{name}.model: {error} It is named in {where}.") from None
     return Door(
         config.database.schema_name,
         config.queue.payload_limit_bytes,
         None if allow_unknown else frozenset(config.modes),
         config.queue.span_length,
         models,
+        {name: partial(key_shown, policy=config.modes[name].errors) for name in models},
     )

@@ -176,9 +176,9 @@ def _encoded(tasks: Iterator[NewTask], door: Door) -> Iterator[list[str]]:
 
 def _fit(task: NewTask, text: str, door: Door) -> None:
     if task.mode in door.models:
-        from stoker.sql.models import fit
+        from stoker.sql.models import fit, withheld
 
-        fit(door.models[task.mode], text)
+        fit(door.models[task.mode], text, door.hiding.get(task.mode, withheld))
 
 
 @dataclass(slots=True)

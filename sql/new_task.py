@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -58,7 +58,8 @@ class Door:
     """What is let in: the schema, the longest payload in bytes, the known modes (None: any), and how long a span may be.
 
     ``models`` are what payloads must fit, by mode: pydantic models, or whatever else pydantic can check. What is stored
-    is the payload as it was given, not as the model would write it.
+    is the payload as it was given, not as the model would write it. ``hiding``: what is told of a key of a payload that is
+    not its model's, by mode; where nothing is said of a mode, nothing is told.
     """
 
     schema: str = "stoker"
@@ -66,6 +67,7 @@ class Door:
     modes: frozenset[str] | None = None
     span_length: int = DEFAULT_SPAN_LENGTH
     models: Mapping[str, Any] = field(default_factory=dict)
+    hiding: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
 
 
 def check_columns(task: NewTask, door: Door) -> None:

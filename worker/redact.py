@@ -124,6 +124,11 @@ def _masked(text: str, found: list[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[at:]])
 
 
+def key_shown(key: str, policy: str) -> str:
+    """What is told of a key that only a payload has, under the ``policy`` of its mode."""
+    return key if policy == "full" else "*" if policy == "withheld" else redact(key)
+
+
 def _strings(payload: Any) -> Iterator[tuple[str, str]]:
     """Every string in a JSON value with its place; raises OverflowError when there is too much to look for."""
     stack, left = [(payload, "payload")], _PAYLOAD_SIZE

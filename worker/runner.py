@@ -55,7 +55,7 @@ def main() -> None:
         if hello.get("model"):
             from stoker.worker.fit import fitted
 
-            handler = fitted(handler, hello["model"], hello["folder"], is_async=is_async(handler))
+            handler = fitted(handler, hello["model"], hello["folder"], hello["errors"], is_async=is_async(handler))
     except BaseException as error:  # noqa: BLE001 - whatever an import raises means the same: it cannot be used
         send(acks, ["broken", f"{kind_of(error)}: {stored(text_of(error), hello['errors'], None, _secrets(hello))}"])
         return

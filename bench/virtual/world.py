@@ -29,7 +29,7 @@ from stoker.orchestrator.admission import Interlocks, Request, admit
 from stoker.orchestrator.slots import rule_of, upcoming
 from stoker.sql.database import DatabaseUnreachableError
 from stoker.sql.retention import prune
-from stoker.watchdog.pages import Pager
+from stoker.watchdog.channels import Pager
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.watch import Watch
 

@@ -171,6 +171,29 @@ def test_a_model_that_cannot_be_imported_is_named(shop: Project) -> None:
     assert "models:Resize cannot be used as a model" in shop.run("doctor").stdout
 
 
+def test_a_function_in_the_place_of_a_model_is_refused_with_where_it_is_named(shop: Project) -> None:
+    """By enqueue before anything is put in, and by doctor; a check that breaks ends no producer."""
+    (shop.folder / "models.py").write_text("def Resize(path: str):\n    return path\n")
+    lines = (shop.folder / "config.toml").read_text().splitlines()
+    at = lines.index('model = "models:Resize"') + 1
+    words = "modes.resize.model: models:Resize cannot be used as a model: it is a function; name a class that derives from"
+    done = shop.run("enqueue", "resize", '{"path": "a"}')
+    assert (done.returncode, words in done.stderr) == (2, True)
+    assert f"It is named in config.toml, line {at} (modes.resize.model)." in done.stderr
+    assert words in shop.run("doctor").stdout
+    (shop.folder / "models.py").write_text(
+        MODELS.replace('raise ValueError(f"{path} is absolute")', "raise SystemExit(0)")
+        + "\n    model_config = {'extra': 'forbid'}\n"
+    )
+    done = shop.run("enqueue", "resize", f'{{"path": "/{SECRET}"}}')
+    assert (done.returncode, SECRET in done.stderr) == (2, False)
+    assert "payload.path: the model's own check broke (SystemExit)" in done.stderr
+    done = shop.run("enqueue", "resize", f'{{"path": "a", "token={SECRET}": 1}}')
+    assert (done.returncode, SECRET in done.stderr) == (2, False)
+    assert "payload.token=[redacted]: Extra inputs are not permitted" in done.stderr
+    assert shop.query("select count(*) from stoker.tasks") == [(0,)]
+
+
 @pytest.mark.parametrize("mode", ["resize", "resize_async"])
 def test_a_handler_gets_an_instance_and_what_does_not_fit_fails_for_good(shop: Project, mode: str) -> None:
     """What another program has put in: one attempt, with the path, without the value. What is stored is what was given."""

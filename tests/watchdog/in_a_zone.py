@@ -17,7 +17,7 @@ from stoker.hygiene.close import NORMAL, Seen, Terms, close_fire
 from stoker.hygiene.restored import installation_of
 from stoker.orchestrator.admission import Interlocks, Request, admit
 from stoker.orchestrator.settings import ScheduleSettings
-from stoker.watchdog.pages import Pager
+from stoker.watchdog.channels import Pager
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.watch import Watch
 
