@@ -141,11 +141,11 @@ def status(context: typer.Context, as_json: Json = False) -> None:
 def fires_ls(
     context: typer.Context,
     lane: Annotated[Optional[str], typer.Option(help="Only this lane.")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Fires, newest first, refused ones too: stoker fires ls --lane main."""
-    rows = context.obj.database.run("list_fires", lane=lane, limit=max(limit, 0))
+    rows = context.obj.database.run("list_fires", lane=lane, limit=limit)
     names = ("fire", "lane", "state", "refusal", "reason", "opened_at", "closed_at", "verdict")
     if as_json:
         say_json([dict(zip(names, row, strict=True)) for row in rows])

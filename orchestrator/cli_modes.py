@@ -63,11 +63,11 @@ def paused(session: Session) -> dict[str, str]:
 def events(
     context: typer.Context,
     task: Annotated[Optional[int], typer.Option(help="Only those of this task.")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many.")] = 50,
     as_json: Json = False,
 ) -> None:
     """What people did, newest first: stoker events --task 17."""
-    rows = context.obj.database.run("list_events", task=task, limit=max(limit, 0))
+    rows = context.obj.database.run("list_events", task=task, limit=limit)
     if as_json:
         say_json(as_facts(rows))
         return

@@ -60,12 +60,12 @@ def outbox_ls(
         typer.Option(help="Only queued, delivered, dead, held, collapsed or dropped."),
     ] = None,
     channel: Annotated[Optional[str], typer.Option(help="Only of this channel.")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Messages, newest first: stoker outbox ls --state dead."""
     session: Session = context.obj
-    found = session.database.run("list_outbox", state=state, channel=channel, limit=max(limit, 0))
+    found = session.database.run("list_outbox", state=state, channel=channel, limit=limit)
     rows: list[dict[str, Any]] = [dict(zip(_NAMES, row, strict=True)) for row in found]
     if as_json:
         say_json(rows)

@@ -28,7 +28,7 @@ def show(
     context: typer.Context,
     schedule: Annotated[Optional[str], typer.Option(help="Only of this schedule.")] = None,  # noqa: UP045
     coming: Annotated[int, typer.Option("--next", help="So many due times to come, of each schedule.")] = 3,
-    limit: Annotated[int, typer.Option(help="At most so many of the past.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many of the past.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Due times, past and next, in the time zone of their schedule: stoker slots --schedule day."""
@@ -53,7 +53,7 @@ def show(
         due = list(islice(upcoming(rule_of(one), now), max(coming, 0)))
         rows += [{"schedule": one.name, "due_at": at, "state": "next", "reason": why, "fire": None} for at in due]
     names = ("schedule", "due_at", "last_due_at", "state", "reason", "fire", "decided_at")
-    past = session.database.run("list_slots", schedule=schedule, limit=max(limit, 0))
+    past = session.database.run("list_slots", schedule=schedule, limit=limit)
     rows += [dict(zip(names, row, strict=True)) for row in past]
     rows.sort(key=lambda row: row["due_at"], reverse=True)
     if as_json:

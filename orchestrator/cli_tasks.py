@@ -8,7 +8,7 @@ import typer
 
 from stoker.orchestrator import cli_moves
 from stoker.orchestrator.cli_modes import as_facts, paused, show_events
-from stoker.orchestrator.session import UsageError, say, say_json, say_table
+from stoker.orchestrator.session import Session, UsageError, say, say_json, say_table
 
 if TYPE_CHECKING:
     from stoker.sql.database import Database
@@ -37,7 +37,7 @@ def ls(
     fire: Annotated[Optional[int], typer.Option(help="Only what ended in this fire.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only results with this label.")] = None,  # noqa: UP045
     kind: Annotated[Optional[str], typer.Option(help="Only this kind of error.")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many.")] = 50,
     as_json: Json = False,
 ) -> None:
     """Tasks, newest first: stoker tasks ls --state failed --mode resize."""
@@ -45,9 +45,8 @@ def ls(
 
     if state is not None and state not in TASK_STATES:
         raise UsageError(f"no state {state!r}; there are: {', '.join(TASK_STATES)}")
-    rows = context.obj.database.run(
-        "list_tasks", mode=mode, state=state, fire=fire, label=label, kind=kind, limit=max(limit, 0)
-    )
+    _check_mode(context.obj, mode)
+    rows = context.obj.database.run("list_tasks", mode=mode, state=state, fire=fire, label=label, kind=kind, limit=limit)
     names = (
         "id", "mode", "status", "priority", "attempts", "max_attempts", "available_at", "created_at", "finished_at",
         "fire", "seconds", "label", "error_kind", "error", "claimed_by", "held_for", "is_in_line",
@@ -55,8 +54,6 @@ def ls(
     if as_json:
         say_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    if not rows and mode is not None and mode not in context.obj.config.modes:
-        sys.stderr.write(f"no mode {mode!r} is configured, and no task has it\n")
     shown = [(r[0], r[1], _stands(r[2], r[15], r[16]), r[4], r[9], r[11], r[12], r[7]) for r in rows]
     say_table(("id", "mode", "status", "attempts", "fire", "label", "error", "created"), shown)
     for name, words in paused(context.obj).items():
@@ -121,6 +118,15 @@ def show(
         show_events(events)
 
 
+def _check_mode(session: Session, mode: str | None) -> None:
+    """Raises UsageError for a mode that is neither configured nor any task's."""
+    if mode is None or mode in session.config.modes:
+        return
+    if not session.database.run("list_tasks", mode=mode, state=None, fire=None, label=None, kind=None, limit=1):
+        configured = ", ".join(session.config.modes) or "none"
+        raise UsageError(f"no mode {mode!r} is configured, and no task has it; configured: {configured}")
+
+
 def _named(database: "Database", task: int | None, mode: str | None, key: str | None) -> int:
     """The task's id, as given or by its key."""
     if task is not None and mode is None and key is None:
@@ -145,6 +151,7 @@ def results(
     last: Annotated[bool, typer.Option("--last", help="Only what ended in the last fire that has a note.")] = False,
 ) -> None:
     """The results of a mode's done tasks as JSON lines, oldest first: stoker tasks results --mode fixity."""
+    _check_mode(context.obj, mode)
     if last:
         fire = next((number for number, *_ in context.obj.database.run("find_note", fire=None)), None)
     for task, number, label, payload, result in context.obj.database.run("list_results", mode=mode, fire=fire):

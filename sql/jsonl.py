@@ -54,6 +54,11 @@ def _from_line(text: str, mode: str | None, now: datetime, versions: Mapping[str
     unknown = sorted(value.keys() - _KEYS)
     if unknown:
         raise EnqueueError(f"unknown key {json.dumps(unknown[0])}; known: {', '.join(sorted(_KEYS))}")
+    for one, other in (("available_at", "delay"), ("expires_at", "expires_in")):
+        if value.get(one) is not None and value.get(other) is not None:
+            raise EnqueueError(f"give {one} or {other}, not both")
+    if value.get("key_for") is not None and value.get("key") is None:
+        raise EnqueueError("key_for needs key: it says how long the key is kept")
     return NewTask(
         mode=value["mode"],
         payload=value.get("payload"),

@@ -4,15 +4,15 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 DEFAULT_SPAN_LENGTH = 1000
 DEFAULT_PAYLOAD_LIMIT = 1024 * 1024
 _INTEGER = range(-(2**31), 2**31)
 _UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
-# A day of it in another time zone would be of the year 10000, which Python cannot read back.
-_LAST_YEAR = 9999
+# A day more in another time zone would be of the year 0 or 10000, which Python cannot read back. The database asks the same.
+_FIRST, _END = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 _LONGEST_WINDOW_SECONDS = 10 * 366 * 86_400
 _MOST_TAGS, _LONGEST_TAG, _LONGEST_KEY = 20, 100, 200
 
@@ -133,5 +133,5 @@ def check_time(time: object, name: str) -> None:
         raise EnqueueError(f"{name} is not a datetime")
     if time.utcoffset() is None:
         raise EnqueueError(f"{name} has no offset; write for example 2026-12-01T07:00:00+01:00 or ...Z")
-    if not 1 < time.year < _LAST_YEAR:
-        raise EnqueueError(f"{name} is beyond the years 2 to {_LAST_YEAR - 1}")
+    if not _FIRST <= time < _END:
+        raise EnqueueError(f"{name} is beyond the years 2 to {_END.year - 1}, in UTC")

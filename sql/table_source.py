@@ -5,14 +5,18 @@ The statement is made here and is in no file, for its names are the table's; eac
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from stoker.sql.database import DatabaseUnreachableError, connect
+from stoker.sql.enclosed import leaving
 from stoker.sql.new_task import EnqueueError, NewTask
 from stoker.sql.payload import PayloadError, decode
+from stoker.sql.query import quote_identifier
 from stoker.sql.section import Section
 from stoker.sql.settings import Count, Text, Texts
 from stoker.sql.target import Target
@@ -31,8 +35,12 @@ _EITHER = (
 
 
 class TableMapping(Section):
-    """What a mapping file says. A key that ends in ``_column`` names a column; without the ending it is for all rows."""
+    """What a mapping file says. A key that ends in ``_column`` names a column; without the ending it is for all rows.
 
+    ``name`` is what the rows' keys begin with instead of the table's name: under another name the same rows are others.
+    """
+
+    name: Text = ""
     url: Text = ""
     url_file: Text = ""
     schema: Text = "public"
@@ -64,12 +72,19 @@ class TableMapping(Section):
         for one, other in _EITHER[:2]:
             if not (getattr(self, one) or getattr(self, other)):
                 raise ValueError(f"needs {one} or {other}")
+        if wrong := leaving(self.where):
+            raise ValueError(f"where: {wrong}")
         if self.payload_is_text and not self.payload_column:
             raise ValueError("payload_is_text needs payload_column: it says that the column holds JSON as text")
 
     def key(self, row_id: str) -> str:
         """The key of a row's task, by which a second run finds it."""
-        return f"import:{self.schema}.{self.table}:{row_id}"
+        return f"import:{self.name or f'{_plainly(self.schema)}.{_plainly(self.table)}'}:{row_id}"
+
+
+def _plainly(name: str) -> str:
+    """As it is, unless it could be taken for another: "a.b" of "c" and "b.c" in "a" are two tables."""
+    return quote_identifier(name) if any(mark in name for mark in '.:"') else name
 
 
 class ImportRefusedError(EnqueueError):
@@ -88,7 +103,7 @@ class TableSource:
         """How many rows there are."""
         text = sql.SQL("select count(*) from {}{}").format(_table(self._mapping), _where(self._mapping))
         with _readable(self._mapping):
-            row = self._connection.execute(text).fetchone()
+            row = self._connection.execute(text, binary=True).fetchone()  # in the extended protocol, of one statement
         return int(row[0]) if row else 0
 
     def tasks(self, limit: int | None = None) -> Iterator[tuple[str, NewTask]]:
@@ -108,7 +123,7 @@ class TableSource:
                 yield row[0], self._task(*row)
 
     def _task(
-        self, row_id: str, mode: str, payload: str | None, priority: Any, at: Any, max_attempts: int | None, tags: Any
+        self, row_id: str, mode: str, payload: str | None, priority: str | None, at: str | None, most: str | None, tags: Any
     ) -> NewTask:
         mapping = self._mapping
         try:
@@ -120,10 +135,10 @@ class TableSource:
         return NewTask(
             mode,
             value,
-            priority=0 if priority is None else priority,
+            priority=_whole(mapping, row_id, mapping.priority_column, priority) or 0,
             version=self._versions.get(mode, 1),
-            max_attempts=max_attempts,
-            available_at=at,
+            max_attempts=_whole(mapping, row_id, mapping.max_attempts_column, most),
+            available_at=_instant(mapping, row_id, at),
             tags=(tags,) if isinstance(tags, str) else tuple(tags or ()),
             key=mapping.key(row_id),
             key_seconds=FOR_EVER_SECONDS,
@@ -139,11 +154,31 @@ def refused(mapping: TableMapping, row_id: str, reason: str) -> ImportRefusedErr
     return ImportRefusedError(f"row {row_id[:100]!r} of {_name(mapping)}: {reason}")
 
 
+def _whole(mapping: TableMapping, row_id: str, column: str, text: str | None) -> int | None:
+    """The whole number that a column holds, as a number of any kind or as text."""
+    try:
+        number = None if text is None else Decimal(text)
+        if number is None or number == number.to_integral_value():
+            return None if number is None else int(number)
+    except (ArithmeticError, ValueError):
+        pass
+    raise refused(mapping, row_id, f"{column} is no whole number")
+
+
+def _instant(mapping: TableMapping, row_id: str, text: str | None) -> datetime | None:
+    """The time that a column holds, as the server writes it in UTC; beyond what Python knows it is another's to mend."""
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise refused(mapping, row_id, f"{mapping.available_at_column} is no time of the years 2 to 9998") from None
+
+
 @contextmanager
 def open_table(url: str, mapping: TableMapping, versions: Mapping[str, int]) -> Iterator[TableSource]:
     """Look at the table in one read-only transaction. Raises DatabaseUnreachableError, and EnqueueError for a wrong mapping."""
     with connect(Target(url, session_options=False), "stoker import") as connection, connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
+        connection.execute("set local standard_conforming_strings = on; set local timezone = 'UTC'")
         yield TableSource(connection, mapping, versions)
 
 
@@ -164,9 +199,9 @@ def _statement(mapping: TableMapping, limit: int | None) -> sql.Composed:
         sql.SQL("{}::text").format(sql.Identifier(mapping.id)),
         _column(mapping.mode_column, mapping.mode, "text"),
         _payload(mapping),
-        _column(mapping.priority_column, mapping.priority, "bigint"),
+        _column(mapping.priority_column, mapping.priority, "text"),
         _available_at(mapping),
-        _column(mapping.max_attempts_column, mapping.max_attempts or None, "bigint"),
+        _column(mapping.max_attempts_column, mapping.max_attempts or None, "text"),
         sql.Identifier(mapping.tags_column) if mapping.tags_column else sql.Literal(list(mapping.tags)),
     ]
     parts = {"columns": sql.SQL(", ").join(columns), "table": _table(mapping), "where": _where(mapping)}
@@ -180,7 +215,7 @@ def _table(mapping: TableMapping) -> sql.Identifier:
 
 
 def _where(mapping: TableMapping) -> sql.Composable:
-    # The text is the operator's, as it would be in psql; in the extended protocol it cannot become a second statement.
+    # The text is the operator's, as it would be in psql: one condition, which the mapping has been asked about.
     return sql.SQL(f" where ({mapping.where}\n)") if mapping.where else sql.SQL("")
 
 
@@ -199,6 +234,7 @@ def _payload(mapping: TableMapping) -> sql.Composable:
 
 def _available_at(mapping: TableMapping) -> sql.Composable:
     if not mapping.available_at_column:
-        return sql.SQL("null")
+        return sql.SQL("null::text")
     column = sql.Identifier(mapping.available_at_column)
-    return sql.SQL("{} at time zone {}").format(column, sql.Literal(mapping.timezone)) if mapping.timezone else column
+    made = sql.SQL("({} at time zone {})").format(column, sql.Literal(mapping.timezone)) if mapping.timezone else column
+    return sql.SQL("{}::text").format(made)

@@ -1,7 +1,7 @@
 """What the database shows, gathered in one go: what is judged, and nothing that judges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 from typing import Any
@@ -101,8 +101,11 @@ class Facts:
         return counted - self.away.within(counted)
 
 
-def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
-    """Ask for everything. Raises DatabaseUnreachableError and StatementError."""
+def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) -> Facts:
+    """Ask for everything; ``me``, who looks, is not silent, however long its host slept.
+
+    Raises DatabaseUnreachableError and StatementError.
+    """
     run, rows = database.run, database.rows
     gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
     oldest: dict[str, float] = {}
@@ -115,7 +118,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away) -> Facts:
         lanes=rows(Lane, "watch_fires"),
         notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],
         oldest=sorted(oldest.items()),
-        beats=rows(Beat, "watch_heartbeats"),
+        beats=[replace(one, silent_seconds=0.0) if one.instance == me else one for one in rows(Beat, "watch_heartbeats")],
         undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,
         born_seconds=born,

@@ -58,6 +58,8 @@ class Watch:
         self._clock = clock
         self._environment = environment
         self._by_cron = by_cron
+        host = os.uname().nodename
+        self._me = host + CRON if by_cron else f"{host}:{os.getpid()}"
 
     def close(self) -> None:
         """Let the database go."""
@@ -82,7 +84,7 @@ class Watch:
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
         run("remove_drills")
-        findings = judge(gather(self._database, settings, self._blindness.away(self._clock())), settings)
+        findings = judge(gather(self._database, settings, self._blindness.away(self._clock()), self._me), settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
@@ -102,12 +104,11 @@ class Watch:
 
     def _beat(self, expected: float) -> None:
         """One that cron calls has no pace of its own: the next may be twice as late as this one, and nobody misses it."""
-        host = os.uname().nodename
         if self._by_cron:
-            parameters = {"instance": host + CRON, "expected": expected, "modes": None, "gaps": 2.0}
+            parameters = {"instance": self._me, "expected": expected, "modes": None, "gaps": 2.0}
             self._database.run("beat_starter", component=COMPONENT, **parameters)
         else:
-            self._database.run("beat", component=COMPONENT, instance=f"{host}:{os.getpid()}", expected=expected)
+            self._database.run("beat", component=COMPONENT, instance=self._me, expected=expected)
 
     def _ping(self, suffix: str) -> None:
         """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""

@@ -122,7 +122,7 @@ class Shift:
         if self._pen.dead and not self._pen.ready and not self._pen.broken:
             self._pen.broken = "the handler's process ended while it was imported"
         if self._pen.broken and not self._limits.reason:
-            self._journal.say("worker cannot work", "error", why=self._pen.broken[:300])
+            self._journal.say("worker cannot work", "error", why=self._pen.broken.partition(":")[0][:300])
         if self._pen.broken:
             self.stop(BROKEN)
         if self._pen.broken or not self._pen.dead or not self._pen.exists:

@@ -250,7 +250,9 @@ def test_the_configuration_is_remembered_for_producers_in_sql(shop: Project) -> 
 TABLE = """
 create table public."Old Jobs" (
     "Id" bigint primary key, kind text, state text, args jsonb, "text" text, prio int, run_at timestamptz, local_at timestamp,
-    tries int, labels text[], empty text)
+    tries int, labels text[], empty text,
+    odd numeric default 1.5, even numeric default 2.0, never timestamptz default 'infinity',
+    far timestamptz default '9998-12-31T23:30-05:00')
 """
 MAPPING = """
 table = "Old Jobs"
@@ -333,10 +335,24 @@ def test_a_payload_may_be_made_of_columns_and_a_time_without_offset_be_read_in_a
         (MAPPING.replace("Old", "New"), 'cannot be read as the mapping says: relation "public.New Jobs" does not exist'),
         (MAPPING.replace('"Id"', '"id"'), 'column "id" does not exist'),
         (MAPPING + 'mode = "quick"', "give mode or mode_column, not both"),
-        (MAPPING + "nonsense = 1", "nonsense: unknown key. It may have: url"),
+        (MAPPING + "nonsense = 1", "nonsense: unknown key. It may have: name, url"),
         (MAPPING.replace("kind", "state"), "row '1' of public.Old Jobs: unknown mode 'waiting'"),
         (MAPPING.replace("run_at", "local_at"), "row '1' of public.Old Jobs: available_at has no offset"),
-        (MAPPING.replace("state = 'waiting'", 'true); delete from public.\\"Old Jobs\\"; select (true'), "cannot be read as"),
+        (
+            MAPPING.replace("state = 'waiting'", 'true); delete from public.\\"Old Jobs\\"; select (true'),
+            'where: ")" closes what it did not open',
+        ),
+        (MAPPING.replace("state = 'waiting'", "1=1) union select (1=1"), 'where: ")" closes what it did not open'),
+        (MAPPING.replace("state = 'waiting'", "true; commit"), 'where: ";" ends the statement'),
+        (
+            MAPPING.replace("state = 'waiting'", "nextval('stoker.task_ids') > 0"),
+            "cannot execute nextval() in a read-only transaction",
+        ),
+        (MAPPING.replace('"prio"', '"run_at"'), "row '1' of public.Old Jobs: run_at is no whole number"),
+        (MAPPING.replace('"tries"', '"odd"'), "row '1' of public.Old Jobs: odd is no whole number"),
+        (MAPPING.replace('"prio"', '"odd"'), "row '1' of public.Old Jobs: odd is no whole number"),
+        (MAPPING.replace("run_at", "never"), "row '1' of public.Old Jobs: never is no time of the years 2 to 9998"),
+        (MAPPING.replace("run_at", "far"), "row '1' of public.Old Jobs: available_at is beyond the years 2 to 9998"),
         (MAPPING.replace('"Id"', '"state"'), "row 'waiting' of public.Old Jobs: another row has the same state"),
         (MAPPING.replace('"Id"', '"empty"'), "a row of public.Old Jobs has no empty"),
         (MAPPING.replace("labels", "tries"), "row '1' of public.Old Jobs: tries is neither text nor an array of texts"),
@@ -351,6 +367,30 @@ def test_a_wrong_mapping_is_refused_in_words(shop: Project, mapping: str, words:
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert shop.query("""select count(*), (select count(*) from public."Old Jobs") from stoker.tasks""") == [(0, 2)]
+
+
+def test_a_table_imported_under_two_names_is_two_sources(shop: Project) -> None:
+    """And each of them once; numbers may be of any kind that are whole."""
+    fill(shop, 3)
+    for name, count in (("first", 3), ("second", 3), ("first", 0)):
+        found = json.loads(take(shop, MAPPING.replace('"prio"', '"even"') + f'name = "{name}"\n', "--json").stdout)
+        assert (found["enqueued"], found["rows"]) == (count, 3)
+    keys = shop.query("select k.key, priority from stoker.keys k join stoker.tasks using (id) order by k.key")
+    assert keys == [(f"import:{name}:{n}", 2) for name in ("first", "second") for n in (1, 2, 3)]
+
+
+def test_a_mode_that_nobody_knows_and_a_limit_below_nothing_are_refused(shop: Project) -> None:
+    """Rather than shown as if there were none."""
+    for command in (["tasks", "ls", "--mode", "quik"], ["tasks", "results", "--mode", "quik"]):
+        done = shop.run(*command)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no mode 'quik' is configured, and no task has it; configured: quick, plain" in done.stderr
+    assert shop.run("tasks", "ls", "--mode", "plain").returncode == 0
+    for words in ("tasks ls", "fires ls", "events", "slots", "outbox ls"):
+        done = shop.run(*words.split(), "--limit", "-1")
+        assert (done.returncode, "--limit" in done.stderr) == (2, True), done.stderr
+    shop.query("select stoker.enqueue('elsewhere', '1', allow_unknown => true)")
+    assert "elsewhere" in shop.run("tasks", "ls", "--mode", "elsewhere").stdout
 
 
 @pytest.mark.parametrize(

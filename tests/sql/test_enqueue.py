@@ -252,9 +252,14 @@ def test_with_a_mode_given_a_line_is_a_bare_payload(connection: Connection) -> N
         ('{"mode": "m", "available_at": 5}', "not an ISO 8601 time"),
         ('{"mode": "m", "delay": 5}', "not a duration"),
         ('{"mode": "m", "delay": "-1h"}', "not a duration"),
+        ('{"mode": "m", "delay": "1h", "available_at": "2030-01-01T00:00:00Z"}', "give available_at or delay, not both"),
+        ('{"mode": "m", "expires_in": "1h", "expires_at": "2030-01-01T00:00:00Z"}', "give expires_at or expires_in, not both"),
+        ('{"mode": "m", "key_for": "1d"}', "key_for needs key: it says"),
+        ('{"mode": "m", "available_at": "9998-12-31T23:30:00-05:00"}', "beyond the years 2 to 9998, in UTC"),
+        ('{"mode": "m", "expires_at": "0002-01-01T00:30:00+05:00"}', "beyond the years 2 to 9998, in UTC"),
         (b'{"mode": "\xff"}', "not UTF-8"),
     ],
-    ids=range(23),
+    ids=range(28),
 )
 def test_a_broken_line_is_named_by_its_number_and_nothing_is_half_enqueued(
     connection: Connection, broken: str | bytes, reason: str
