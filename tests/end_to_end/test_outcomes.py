@@ -142,7 +142,7 @@ def test_what_follows_is_enqueued_with_the_settlement(says: Project) -> None:
         task,
     )
     assert sorted(found) == [
-        ("plain", '{"n": 1}', 7, 3, ["a"], "k", None, None, None, "queued"),
+        ("plain", '{"n":1}', 7, 3, ["a"], "k", None, None, None, "queued"),
         ("say", '{"done": 3}', 0, 1, None, None, 9, "line", None, "queued"),
         ("say", '{"done": 4}', 0, 1, None, None, None, None, "approval", "held"),
     ]
