@@ -143,8 +143,8 @@ def test_what_follows_is_enqueued_with_the_settlement(says: Project) -> None:
     )
     assert sorted(found) == [
         ("plain", '{"n":1}', 7, 3, ["a"], "k", None, None, None, "queued"),
-        ("say", '{"done": 3}', 0, 1, None, None, 9, "line", None, "queued"),
-        ("say", '{"done": 4}', 0, 1, None, None, None, None, "approval", "held"),
+        ("say", '{"done":3}', 0, 1, None, None, 9, "line", None, "queued"),
+        ("say", '{"done":4}', 0, 1, None, None, None, None, "approval", "held"),
     ]
     assert says.query("select result from stoker.outcomes where lo = %s", task) == [({"n": 4},)]
     with psycopg.connect(says.url) as connection:
