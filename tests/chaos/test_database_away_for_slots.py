@@ -1,16 +1,14 @@
 """The database is away while slots fall due: what stands goes on by itself, and one alert and one resolution are told."""
 
-import json
 import sys
 import time
 from itertools import pairwise
 
+from tests.chaos.told import COMMAND, WATCHDOG, causes, told
 from tests.end_to_end.project import Project
 from tests.postgres import Cluster
 from tests.waiting import wait_until
 
-WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
-TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
 AWAY_SECONDS = 7.0
 CONFIG = f"""
 connect_timeout = "1s"
@@ -20,7 +18,7 @@ fires_per_day = 1000
 every = "500ms"
 quiet = "1s"
 unreachable_after = "2s"
-command = ["{sys.executable}", "-c", "{TELL}"]
+{COMMAND}
 [modes.quick]
 handler = "jobs:quick"
 max_attempts = 1
@@ -42,19 +40,18 @@ def test_many_slots_without_a_database_cost_nothing_and_are_told_once(project: P
     wait_until(lambda: len(project.ledger()) == 1, 30, "a task")
     cluster.stop()
     until = time.monotonic() + AWAY_SECONDS
-    wait_until(lambda: time.monotonic() > until and (project.folder / "pages").exists(), 30, "the alert")
+    wait_until(lambda: time.monotonic() > until and told(project) != [], 30, "the alert")
     cluster.start()
     ((back,),) = project.query("select now()")
     (later,) = project.enqueue("quick", 2)
     wait_until(lambda: len(project.ledger()) == 2, 30, "a task of a slot after that")
-    wait_until(lambda: len((project.folder / "pages").read_text().splitlines()) == 2, 30, "the resolution")
+    wait_until(lambda: len(told(project)) == 2, 30, "the resolution")
     assert (standing.poll(), dog.poll()) == (None, None), "a restart was spent"
     for process in (standing, dog):
         process.terminate()
         process.wait(timeout=30)
 
-    pages = [json.loads(line) for line in (project.folder / "pages").read_text().splitlines()]
-    assert [(page["action"], page["cause"]) for page in pages] == [("trigger", "database"), ("resolve", "database")]
+    assert causes(project) == [("trigger", "database"), ("resolve", "database")]
     slots = project.query("select due_at, last_due_at, state, reason, fire, decided_at from stoker.slots order by due_at")
     assert all((after[0] - before[1]).total_seconds() == 1 for before, after in pairwise(slots))
     assert sum((slot[1] - slot[0]).total_seconds() + 1 for slot in slots if slot[2] == "missed") >= AWAY_SECONDS - 3

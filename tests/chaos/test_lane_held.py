@@ -1,18 +1,15 @@
 """A lane outlives its holder: a fire that was killed holds nothing; a session that forgot its transaction is named."""
 
-import json
 import os
 import re
 import signal
-import sys
 
 import psycopg
 import pytest
+from tests.chaos.told import COMMAND, WATCHDOG, causes, told
 from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 
-WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
-TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
 CONFIG = f"""
 lock_timeout = "200ms"
 statement_timeout = "1s"
@@ -23,7 +20,7 @@ grace = "1s"
 [watchdog]
 every = "1s"
 quiet = "1s"
-command = ["{sys.executable}", "-c", "{TELL}"]
+{COMMAND}
 [modes.gated]
 handler = "jobs:gated"
 [[schedules]]
@@ -62,9 +59,8 @@ def test_a_session_that_holds_the_lane_is_named_and_the_watchdog_tells(project: 
         holder.execute(f"select * from stoker.{table} for update".encode())
         pid = holder.info.backend_pid
         standing, dog = project.start("run"), project.start(command=WATCHDOG)
-        wait_until(lambda: (project.folder / "pages").exists(), 20, "a page")
-        page = json.loads((project.folder / "pages").read_text().splitlines()[0])
-        assert page["cause"] == "slot often"
+        wait_until(lambda: told(project) != [], 20, "a page")
+        assert causes(project) == [("trigger", "slot often")]
         held = project.run("fire", "--due")
         assert held.returncode == 75
         words = rf"held by session {pid} \(forgotten psql\) since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC, idle in transaction"
@@ -76,5 +72,4 @@ def test_a_session_that_holds_the_lane_is_named_and_the_watchdog_tells(project: 
     wait_until(lambda: project.query("select from stoker.incidents where resolve_paged") != [], 20, "the resolution")
     standing.terminate()
     assert standing.wait(timeout=20) == 0
-    pages = [json.loads(line) for line in (project.folder / "pages").read_text().splitlines()]
-    assert [(page["action"], page["cause"]) for page in pages] == [("trigger", "slot often"), ("resolve", "slot often")]
+    assert causes(project) == [("trigger", "slot often"), ("resolve", "slot often")]

@@ -1,28 +1,25 @@
 """The trigger's host sleeps over a slot, and the watchdog itself is dead: somebody hears of both."""
 
-import json
 import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from tests.chaos.told import COMMAND, WATCHDOG, causes, told
 from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 
-WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
-TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
 CONFIG = f"""
 [limits]
 fires_per_day = "none"
 [watchdog]
 every = "500ms"
 quiet = "1s"
-command = ["{sys.executable}", "-c", "{TELL}"]
+{COMMAND}
 [modes.quick]
 handler = "jobs:quick"
 """
@@ -37,11 +34,11 @@ grace = "3s"
 @contextmanager
 def switch() -> Iterator[tuple[str, list[str]]]:
     """A dead man's switch elsewhere: where it is, and what it was told."""
-    told: list[str] = []
+    pings: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told.append(self.path)
+            pings.append(self.path)
             self.send_response(200)
             self.end_headers()
 
@@ -50,7 +47,7 @@ def switch() -> Iterator[tuple[str, list[str]]]:
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/switch", told
+    yield f"http://127.0.0.1:{server.server_port}/switch", pings
     server.shutdown()
     server.server_close()
 
@@ -64,7 +61,7 @@ def test_a_trigger_that_sleeps_over_its_slots_is_told_of_in_time_and_makes_good_
     standing, dog = project.start("run"), project.start(command=WATCHDOG)
     wait_until(lambda: project.query("select from stoker.slots where state = 'ran'") != [], 30, "a slot")
     os.kill(standing.pid, signal.SIGSTOP)
-    wait_until(lambda: (project.folder / "pages").exists(), 15, "the alarm")
+    wait_until(lambda: told(project) != [], 15, "the alarm")
     ((decided, now),) = project.query("select max(last_due_at), now() from stoker.slots")
     assert (now - decided).total_seconds() < 2 + 3 + 3, "due, grace, and what it takes to look and to tell"
     os.kill(standing.pid, signal.SIGCONT)
@@ -77,24 +74,23 @@ def test_a_trigger_that_sleeps_over_its_slots_is_told_of_in_time_and_makes_good_
     for process in (standing, dog):
         process.terminate()
         process.wait(timeout=20)
-    pages = [json.loads(line) for line in (project.folder / "pages").read_text().splitlines()]
-    assert [(page["action"], page["cause"]) for page in pages] == [("trigger", "slot often"), ("resolve", "slot often")]
+    assert causes(project) == [("trigger", "slot often"), ("resolve", "slot often")]
 
 
 def test_a_watchdog_that_is_dead_for_three_days_is_seen_by_its_switch_the_status_and_the_note(project: Project) -> None:
     """R77: the pings outside stop with it; status and note say for how long, and that it is too long."""
-    with switch() as (url, told):
+    with switch() as (url, pings):
         project.write(CONFIG.replace("[watchdog]\n", f'[watchdog]\nping = "{url}"\n'))
         dog = project.start(command=WATCHDOG)
-        wait_until(lambda: told.count("/switch") >= 2, 20, "pings")
+        wait_until(lambda: pings.count("/switch") >= 2, 20, "pings")
         assert "ago, which" not in project.run("status").stdout
         dog.kill()
         dog.wait(timeout=10)
-        before = list(told)
+        before = list(pings)
         project.query("update stoker.heartbeats set at = at - interval '3 days' returning 1")
         project.enqueue("quick", 1)
         fired = project.run("fire")
-        assert told == before
+        assert pings == before
     said = re.search(r"The watchdog looked (3d\w*) before, which is too long: does stoker-watchdog run\?", fired.stdout)
     assert said is not None, fired.stdout
     assert project.facts()["watchdog"]["age"] >= 3 * 86_400

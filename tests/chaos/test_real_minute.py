@@ -1,21 +1,18 @@
 """A slot every two seconds, in real time, while the scheduler, the database and the watchdog are killed in turn."""
 
-import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
+from tests.chaos.told import COMMAND, WATCHDOG, told
 from tests.end_to_end.project import Project
 from tests.postgres import Cluster
 from tests.waiting import wait_until
 
-WATCHDOG = (sys.executable, "-P", "-m", "stoker.watchdog.cli")
-TELL = "import sys; open('pages', 'a').write(sys.stdin.read() + chr(10))"
 EACH_SECONDS, RESTART_SECONDS = 1.6, 4.1
 CONFIG = f"""
 [limits]
@@ -23,7 +20,7 @@ fires_per_day = "none"
 [watchdog]
 every = "1s"
 quiet = "2s"
-command = ["{sys.executable}", "-c", "{TELL}"]
+{COMMAND}
 [modes.quick]
 handler = "jobs:quick"
 [[schedules]]
@@ -109,8 +106,7 @@ def test_every_due_time_is_accounted_for_whoever_is_killed(project: Project, clu
     assert all(earlier[3] <= later[2] for earlier, later in pairwise(fires)), "no two at once"
     assert {task for _, task, _, _ in project.ledger()} == set(tasks)
     assert project.query("select from stoker.heartbeats where component = 'watchdog' and at > now() - interval '30 s'") != []
-    pages = (project.folder / "pages").read_text().splitlines() if (project.folder / "pages").exists() else []
-    assert [json.loads(page)["cause"] for page in pages] == []
+    assert told(project) == []
     assert project.tagged() == []
 
 
