@@ -68,6 +68,7 @@ def quarantine(database: Database, terms: Terms, *, actor: str, force: bool = Fa
     if alive and not force and not is_copy:
         raise StillAliveError(alive)
     restored = Restored(messages=len(database.run("hold_outbox")))
+    database.run("forget_told")
     for kind, name, _ in owners:
         if kind == "worker":
             database.run("fence_worker", worker=name, only_lapsed=False)

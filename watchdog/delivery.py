@@ -38,6 +38,7 @@ def write_pages(database: Database, settings: WatchdogSettings, pager: Pager) ->
             "open_pages",
             most=settings.pages_per_hour,
             repeat=settings.repeat_seconds,
+            grace=settings.grace_seconds,
             escalate=settings.escalate_after_seconds,
             channels=pager.first,
             second=pager.second,

@@ -90,6 +90,7 @@ class Facts:
     beats: Sequence[Beat] = ()
     undelivered: Sequence[Undelivered] = ()
     gate: tuple[str, str, float] | None = None
+    is_restored: bool = False
     born_seconds: float = 0.0
     opened_seconds: float = inf
     away: Away = Away(0.0, 0.0)
@@ -112,6 +113,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
     for mode, _, ready, _, age in run("backlog"):
         oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
     ((born, opened),) = run("installed_for")
+    ((_, _, is_restored, _),) = run("installation")
     return Facts(
         schedules=rows(Schedule, "watch_schedules", drill=None),
         unfinished=rows(Unfinished, "watch_slots"),
@@ -121,6 +123,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
         beats=[replace(one, silent_seconds=0.0) if one.instance == me else one for one in rows(Beat, "watch_heartbeats")],
         undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,
+        is_restored=is_restored,
         born_seconds=born,
         opened_seconds=inf if opened is None else opened,
         expected=run("watch_expected"),

@@ -29,7 +29,14 @@ class Finding:
 
 
 def judge(facts: Facts, settings: WatchdogSettings) -> list[Finding]:
-    """Everything that is wrong now. While the gate is closed nothing is expected, but that it is opened again."""
+    """Everything that is wrong now.
+
+    While the gate is closed nothing is expected, but that it is opened again; of a dump only that somebody says what it is.
+    """
+    if facts.is_restored:
+        return [
+            Finding("restored", "This database was loaded from a dump, and nothing fires until somebody runs: stoker restored")
+        ]
     if facts.gate is not None:
         return list(_gate(facts.gate, settings))
     return [

@@ -84,7 +84,10 @@ class Watch:
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
         run("remove_drills")
-        findings = judge(gather(self._database, settings, self._blindness.away(self._clock()), self._me), settings)
+        facts = gather(self._database, settings, self._blindness.away(self._clock()), self._me)
+        if facts.is_restored:
+            run("forget_told")
+        findings = judge(facts, settings)
         for one in findings:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)

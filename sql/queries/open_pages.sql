@@ -1,11 +1,12 @@
 -- The pages that are due: first ones, repetitions, escalations, and never more within an hour than :most; of an incident that
--- somebody has acknowledged there are none. To be run after lock_pages.
+-- somebody has acknowledged there are none. A restore may take its time (:grace) before that is told. To be run after lock_pages.
 with room as (
     select greatest(:most - count(*), 0) as pages from stoker.pages p join stoker.incidents i using (incident)
     where p.at > now() - interval '1 hour' and p.action in ('trigger', 'escalate') and i.cause not like 'drill %'
 ), due as (
     select incident, coalesce(opened_at < now() - make_interval(secs => :escalate), false) as is_old from stoker.incidents
     where resolved_at is null and acked_at is null and cause not like 'drill %'
+      and (cause <> 'restored' or opened_at < now() - make_interval(secs => :grace))
       and (paged_at is null or paged_at < now() - make_interval(secs => :repeat)
            or escalated_at is null and opened_at < now() - make_interval(secs => :escalate))
     order by incidents.pages > 0, incident limit (select pages from room) for update

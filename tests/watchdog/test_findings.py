@@ -7,6 +7,8 @@ from tests.end_to_end.project import Project
 from tests.orchestrator.test_admission import ask
 from tests.watchdog.scenes import Connection, open_causes, watch
 
+from stoker.hygiene.close import Terms
+from stoker.hygiene.restored import quarantine
 from stoker.orchestrator.admission import admit
 from stoker.orchestrator.settings import ScheduleSettings
 from stoker.orchestrator.slots import register
@@ -134,5 +136,41 @@ def test_what_was_due_while_the_gate_was_closed_is_late_from_its_opening_on(
     connection.execute("update stoker.installation set gate_opened_at = now() - interval '11 min'")
     dog.look()
     assert open_causes(connection) == ["slot day"]
+    dog.close()
+    stoker.close()
+
+
+def test_a_dump_is_told_of_only_when_nobody_has_said_what_it_is_for_long_and_nothing_of_its_other_life_is(
+    database: str, connection: Connection, tmp_path: Path
+) -> None:
+    """R28, P8: old slots, heartbeats, notes and incidents of a restored dump are no reason to wake anybody."""
+    stoker, dog = Database(Target(database)), watch(database, tmp_path, grace="10m", quiet="1ms", command=["true"])
+    register(stoker, ScheduleSettings.of({"name": "day", "every": "1h", "grace": "10m"}))
+    stoker.run("beat", component="sweep", instance="old:1", expected=0.01)
+    stoker.run("see_incident", cause="oldest m", words="of another life")
+    connection.execute("update stoker.incidents set pages = 1, paged_at = now() - interval '2 days'")
+    connection.execute(
+        "insert into stoker.pages (incident, action, number, words) select incident, 'trigger', 1, words from stoker.incidents"
+    )
+    connection.execute(
+        "insert into stoker.page_deliveries (page, channel, state) select page, 'command', 'taken' from stoker.pages"
+    )
+    post(connection, "ops", "queued", 48)
+    aged = {"schedules": ["since"], "heartbeats": ["at", "began_at"], "incidents": ["seen_at", "opened_at"]}
+    for table, column in ((table, column) for table, columns in aged.items() for column in columns):
+        connection.execute(f"update stoker.{table} set {column} = {column} - interval '2 days'".encode())
+    connection.execute("update stoker.installation set tasks = 'stoker.fires'::regclass")
+    pages = "select count(*) from stoker.pages"
+    assert [finding.cause for finding in dog.look().findings or ()] == ["restored"]
+    assert connection.execute(pages).fetchall() == [(1,)]
+    quarantine(stoker, Terms("restored", "here", reap_ghosts=False), actor="ann")
+    assert dog.look().findings == []
+    assert (open_causes(connection), connection.execute(pages).fetchall()) == ([], [(1,)])
+    connection.execute("update stoker.installation set tasks = 'stoker.fires'::regclass")
+    dog.look()
+    connection.execute("update stoker.incidents set opened_at = now() - interval '11 min' where resolved_at is null")
+    assert dog.look().sent == 1
+    quarantine(stoker, Terms("restored", "here", reap_ghosts=False), actor="ann")
+    assert dog.look().sent == 1, "that it is over is told to whom it was told"
     dog.close()
     stoker.close()
