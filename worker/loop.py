@@ -26,6 +26,7 @@ _SAID_LENGTH = 4000
 _ERROR_LENGTH = 500
 _TOLD_BYTES = 60_000
 _CHUNK = 1 << 16
+_TOLD_TO_STOP = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,10 @@ def main() -> None:
     """Read the orders, do one pass, say what came of it."""
     orders = LoopOrders.from_json(sys.stdin.buffer.readline().decode())
     become_subreaper()
-    sys.stdout.write(json.dumps(anyio.run(Pass(orders).run)) + "\n")
+    one = Pass(orders)
+    for number in _TOLD_TO_STOP:
+        signal.signal(number, one.remember)
+    sys.stdout.write(json.dumps(anyio.run(one.run)) + "\n")
 
 
 class Pass:
@@ -71,6 +75,11 @@ class Pass:
         self._told = self._heard = -1
         self._said = Tail(LOOKED_AT)
         self._why = ""
+        self._is_told = False
+
+    def remember(self, *_: object) -> None:
+        """A signal before anybody listens, or after: it must not end this process while something below it lives."""
+        self._is_told = True
 
     async def run(self) -> dict[str, Any]:
         """Start it, wait for it, end what is left of it."""
@@ -132,7 +141,9 @@ class Pass:
             self._said.add(data or b"")
 
     async def _hear_signals(self, limit: anyio.CancelScope) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        with anyio.open_signal_receiver(*_TOLD_TO_STOP) as received:
+            if self._is_told:
+                self._stop(limit)
             async for _ in received:
                 self._stop(limit)
 

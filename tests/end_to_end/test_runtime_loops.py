@@ -3,12 +3,16 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.end_to_end.project import Project, is_alive
 from tests.waiting import wait_until
+
+from stoker.worker.loop import LoopOrders
 
 CONFIG = """
 [limits]
@@ -183,6 +187,32 @@ def test_a_core_loop_that_fails_ends_the_runtime_with_its_own_exit_code(project:
     assert standing.wait(timeout=30) == 70
     assert "loop broken failed: LoopError" in (project.folder / "stderr").read_text()
     assert told(project, "loop failed", reason="ValueError: no such thing", core=True)
+    assert of_loops(project, "stuck") == []
+
+
+SLOW_TO_TIE = """
+import time
+from stoker.hygiene import process
+from stoker.worker.loop import main
+tie = process._Bond.tie
+process._Bond.tie = lambda bond, pid: (time.sleep(1), tie(bond, pid))
+main()
+"""
+
+
+def test_who_keeps_a_loop_and_is_told_to_stop_at_its_very_beginning_leaves_nothing(project: Project) -> None:
+    """The handler runs, and its keeper does not listen yet."""
+    write(project, loop("stuck"))
+    orders = LoopOrders("stuck", str(project.folder), handler="jobs:stuck", grace=0.1)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    command = [sys.executable, "-P", "-c", SLOW_TO_TIE]
+    with subprocess.Popen(command, cwd=project.folder, env=project.environment(), **pipes) as keeper:  # type: ignore[call-overload]
+        assert keeper.stdin is not None
+        keeper.stdin.write(orders.to_json().encode() + b"\n")
+        keeper.stdin.flush()
+        wait_until(lambda: pids(project, "stuck"), 10, "the handler")
+        keeper.terminate()
+        assert keeper.wait(timeout=20) == 0
     assert of_loops(project, "stuck") == []
 
 
