@@ -54,7 +54,7 @@ def test_many_slots_without_a_database_cost_nothing_and_are_told_once(project: P
     assert causes(project) == [("trigger", "database"), ("resolve", "database")]
     slots = project.query("select due_at, last_due_at, state, reason, fire, decided_at from stoker.slots order by due_at")
     assert all((after[0] - before[1]).total_seconds() == 1 for before, after in pairwise(slots))
-    assert sum((slot[1] - slot[0]).total_seconds() + 1 for slot in slots if slot[2] == "missed") >= AWAY_SECONDS - 3
+    assert sum((slot[1] - slot[0]).total_seconds() + 1 for slot in slots if slot[2] != "ran") >= AWAY_SECONDS - 3
     assert min((decided - back).total_seconds() for *_, decided in slots if decided > back) < 12
     fires = project.query("select fire from stoker.fires order by fire")
     assert [fire for (fire,) in fires] == [slot[4] for slot in slots if slot[2] == "ran"], "the cap pays for fires that ran"
