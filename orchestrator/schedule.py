@@ -88,8 +88,10 @@ class Clock:
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
         with anyio.CancelScope(shield=True):
-            for child in [child for fires in self._fires.values() for child in fires]:
+            running = [child for fires in self._fires.values() for child in fires]
+            for child in running:
                 child.terminate()
+            for child in running:
                 await child.wait()
             await run_sync(self._beat, 0.0)
 

@@ -2,15 +2,17 @@
 
 import re
 
+_LATER = r"A-Za-z0-9_\x80-\U0010ffff"  # what a name goes on with, as the server reads it
+_FIRST = r"A-Za-z_\x80-\U0010ffff"
 _TOKENS = re.compile(
-    r"""
-      \b[eE]'(?:[^'\\]|''|\\.)*'
+    rf"""
+      (?<![{_LATER}$]) [eE]'(?:[^'\\]|''|\\.)*'
     | '(?:[^']|'')*'
     | "(?:[^"]|"")*"
-    | --[^\n]*
-    | (?<![\w$]) \$(?P<tag>(?:[^\W\d]\w*)?)\$ .*? \$(?P=tag)\$
+    | --[^\n\r]*
+    | (?<![{_LATER}$]) \$(?P<tag>(?:[{_FIRST}][{_LATER}]*)?)\$ .*? \$(?P=tag)\$
     | (?P<comment> /\* )
-    | (?P<mark> ['"();] | (?<![\w$])\$(?:[^\W\d]\w*)?\$ )
+    | (?P<mark> ['"();] | (?<![{_LATER}$])\$(?:[{_FIRST}][{_LATER}]*)?\$ )
     """,
     re.VERBOSE | re.DOTALL,
 )

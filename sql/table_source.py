@@ -24,6 +24,7 @@ from stoker.sql.target import Target
 FOR_EVER_SECONDS = 10 * 366 * 86_400.0
 """How long a row's key is kept after its task: as long as a key can be."""
 _AT_A_TIME = 1000
+_MOST_DIGITS = 18
 _EITHER = (
     ("mode", "mode_column"),
     ("payload_column", "payload_columns"),
@@ -158,8 +159,10 @@ def _whole(mapping: TableMapping, row_id: str, column: str, text: str | None) ->
     """The whole number that a column holds, as a number of any kind or as text."""
     try:
         number = None if text is None else Decimal(text)
-        if number is None or number == number.to_integral_value():
-            return None if number is None else int(number)
+        if number is None:
+            return None
+        if number.adjusted() <= _MOST_DIGITS and number == number.to_integral_value():
+            return int(number)
     except (ArithmeticError, ValueError):
         pass
     raise refused(mapping, row_id, f"{column} is no whole number")

@@ -5,7 +5,6 @@
 TOLD is a pipe for what is wrong, in the words of the function's error; nothing comes where nothing is.
 """
 
-import importlib
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from stoker.worker.errors import kind_of, text_of
+from stoker.worker.found import call, find
 from stoker.worker.redact import stored
 
 UNWELL = "health check failed"
@@ -44,33 +44,12 @@ def wrong(name: str, folder: str) -> str | None:
     before = signal.signal(signal.SIGALRM, _too_long)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
-        return f"{name} returned False" if _called(name, folder) is False else None
+        return f"{name} returned False" if call(find(name, folder)) is False else None
     except BaseException as error:  # noqa: BLE001 - whatever it raises means the same: this cannot work here
         return f"{kind_of(error)}: {text_of(error)}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
-
-
-def _called(name: str, folder: str) -> Any:
-    sys.path.insert(0, folder)
-    try:
-        module, _, attribute = name.partition(":")
-        found: Any = importlib.import_module(module)
-    finally:
-        sys.path.remove(folder)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    result = found()
-    if hasattr(result, "__await__"):
-        import asyncio
-
-        return asyncio.run(_awaited(result))
-    return result
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
 
 
 def _too_long(*_: object) -> NoReturn:

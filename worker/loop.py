@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 from dataclasses import asdict, dataclass, field
+from types import NoneType
 from typing import Any
 
 import anyio
@@ -78,7 +79,7 @@ class Pass:
         self._is_told = False
 
     def remember(self, *_: object) -> None:
-        """A signal before anybody listens, or after: it must not end this process while something below it lives."""
+        """A signal before anybody listens: it must not end this process while something below it lives."""
         self._is_told = True
 
     async def run(self) -> dict[str, Any]:
@@ -97,8 +98,8 @@ class Pass:
             if child.returncode is None:
                 self._why = self._why or f"it was ended after {self._orders.time_limit:g} s, its time limit"
                 await end_tree(child, grace_seconds=self._orders.grace)
+            strays = end_strays()  # while signals are still heard: they must not end this process before it is done
             group.cancel_scope.cancel()
-        strays = end_strays()
         return {**self._outcome(self._why or None, child), "strays": strays}
 
     def _start(self) -> Child:
@@ -176,9 +177,12 @@ class Pass:
             return None, None if child.returncode == 0 else how
         try:
             told = json.loads((_read(self._told) or b"")[:_TOLD_BYTES])
-            return told.get("count"), told.get("error")
-        except (ValueError, AttributeError):
+            count, error = told.get("count"), told.get("error")
+        except (ValueError, AttributeError, RecursionError):
             return None, f"its process ended without a word: {how}"
+        if type(count) not in (int, NoneType) or type(error) not in (str, NoneType):
+            return None, f"what it said is no verdict: {how}"
+        return count, error
 
 
 def _read(descriptor: int) -> bytes | None:

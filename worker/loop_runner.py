@@ -5,13 +5,13 @@
 TOLD is a pipe for one line of JSON: {"count": 3}, {"count": null} or {"error": "ValueError: no"}.
 """
 
-import importlib
 import json
 import os
 import sys
 from typing import Any
 
 from stoker.worker.errors import kind_of, text_of
+from stoker.worker.found import call, find
 
 _ERROR_LIMIT = 4000
 
@@ -21,28 +21,10 @@ def main() -> None:
     name, folder, told = sys.argv[1:4]
     os.set_inheritable(int(told), False)
     try:
-        _tell(told, {"count": _count(name, _called(name, folder))})
+        _tell(told, {"count": _count(name, call(find(name, folder)))})
     except BaseException as error:
         _tell(told, {"error": f"{kind_of(error)}: {text_of(error)}"[:_ERROR_LIMIT]})
         raise
-
-
-def _called(name: str, folder: str) -> Any:
-    sys.path.insert(0, folder)
-    module, _, attribute = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    result = found()
-    if hasattr(result, "__await__"):
-        import asyncio
-
-        return asyncio.run(_awaited(result))
-    return result
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
 
 
 def _count(name: str, result: Any) -> int | None:

@@ -21,7 +21,7 @@ _LONGEST_WHOLE = 40  # of what is longer, every part is masked
 _PART = 20
 _PAYLOAD_SIZE = 2_000_000  # characters of strings, and values
 _SECRETS = (
-    re.compile(r"(?<=://)([^/\s:@]*:[^/\s@]*)(?=@)"),
+    re.compile(r"(?<=://)([^/\s:@]{0,200}:\S{0,300})(?=@)"),
     re.compile(r"(?i)\b((?:bearer|basic)\s+[\w.~+/=-]{8,})"),
     re.compile(
         r"(?i)(?:pass(?:word|wd|phrase)|pwd|secret|token|(?:api|access|private)[_-]?key|credential|(?<![a-z])auth)"

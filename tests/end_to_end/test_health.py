@@ -57,6 +57,16 @@ def test_a_mode_that_is_not_well_takes_nothing_and_says_why_until_it_is(project:
     assert project.json("status")["unusable"] == []
 
 
+def test_a_health_function_may_import_what_is_beside_it_when_it_is_called(project: Project) -> None:
+    """Of a program's mode too, where it runs in a process of its own."""
+    project.write(CONFIG.replace("jobs:well", "jobs:lazy"), JOBS + "def lazy():\n    import beside\n    return beside.WELL\n")
+    (project.folder / "beside.py").write_text("WELL = True\n")
+    project.enqueue("program", 1)
+    project.enqueue("quick", 1)
+    assert project.run("fire").returncode == 0
+    assert {row["status"] for row in project.json("tasks", "ls")} == {"done"}
+
+
 def test_the_doctor_asks_too(project: Project) -> None:
     """Of a function that is not there it says that, and of False whose it was."""
     project.write(CONFIG + '[modes.lost]\nhandler = "jobs:quick"\nhealth = "jobs:nowhere"\n', JOBS)

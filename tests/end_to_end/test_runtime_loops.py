@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.end_to_end.project import Project, is_alive
 from tests.waiting import wait_until
 
@@ -47,6 +48,11 @@ def broken():
 
 def wrong():
     return "five"
+
+
+def liar():
+    os.write(int(sys.argv[3]), b'{"error": 5}')
+    os._exit(0)
 
 
 def deadly():
@@ -190,30 +196,35 @@ def test_a_core_loop_that_fails_ends_the_runtime_with_its_own_exit_code(project:
     assert of_loops(project, "stuck") == []
 
 
-SLOW_TO_TIE = """
+SLOW = """
 import time
 from stoker.hygiene import process
-from stoker.worker.loop import main
-tie = process._Bond.tie
+from stoker.worker import loop
+tie, end_strays = process._Bond.tie, loop.end_strays
 process._Bond.tie = lambda bond, pid: (time.sleep(1), tie(bond, pid))
-main()
+loop.end_strays = lambda: (time.sleep(1), end_strays())[1]
+loop.main()
 """
 
 
-def test_who_keeps_a_loop_and_is_told_to_stop_at_its_very_beginning_leaves_nothing(project: Project) -> None:
-    """The handler runs, and its keeper does not listen yet."""
-    write(project, loop("stuck"))
-    orders = LoopOrders("stuck", str(project.folder), handler="jobs:stuck", grace=0.1)
+@pytest.mark.parametrize("name", ["stuck", "careless"])
+def test_who_keeps_a_loop_and_is_told_to_stop_at_its_very_beginning_or_end_leaves_nothing(project: Project, name: str) -> None:
+    """The handler runs, and its keeper does not listen yet; or it is over, and what it left is being ended."""
+    write(project, loop(name))
+    orders = LoopOrders(name, str(project.folder), handler=f"jobs:{name}", grace=0.1)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-    command = [sys.executable, "-P", "-c", SLOW_TO_TIE]
+    command = [sys.executable, "-P", "-c", SLOW]
     with subprocess.Popen(command, cwd=project.folder, env=project.environment(), **pipes) as keeper:  # type: ignore[call-overload]
         assert keeper.stdin is not None
         keeper.stdin.write(orders.to_json().encode() + b"\n")
         keeper.stdin.flush()
-        wait_until(lambda: pids(project, "stuck"), 10, "the handler")
+        wait_until(lambda: pids(project, name), 10, "the handler")
+        if name == "careless":
+            wait_until(lambda: not is_alive(pids(project, name)[0]), 10, "its end")
+            time.sleep(0.5)
         keeper.terminate()
         assert keeper.wait(timeout=20) == 0
-    assert of_loops(project, "stuck") == []
+    assert of_loops(project, name) == []
 
 
 def test_a_sidecar_that_fails_is_logged_and_tried_again_later_and_its_neighbours_never_notice(project: Project) -> None:
@@ -223,6 +234,7 @@ def test_a_sidecar_that_fails_is_logged_and_tried_again_later_and_its_neighbours
         loop("broken", interval="10ms"),
         loop("deadly", interval="10ms"),
         loop("wrong"),
+        loop("liar"),
         loop("lost", 'handler = "nowhere:run"'),
         loop("seven", 'command = ["sh", "-c", "exit 7"]'),
         loop("absent", 'command = ["no-such-program"]'),
@@ -230,12 +242,13 @@ def test_a_sidecar_that_fails_is_logged_and_tried_again_later_and_its_neighbours
     )
     standing = project.start("run")
     wait_until(lambda: len(pids(project, "broken")) >= 3 and len(pids(project, "deadly")) >= 2, 60, "three tries")
-    wait_until(lambda: len({str(one["loop"]) for one in told(project, "loop failed")}) == 6, 30, "all failures")
+    wait_until(lambda: len({str(one["loop"]) for one in told(project, "loop failed")}) == 7, 30, "all failures")
     reasons = {str(one["loop"]).removeprefix("loop "): one["reason"] for one in told(project, "loop failed")}
     assert reasons == {
         "broken": "ValueError: no such thing",
         "deadly": "its process ended without a word: SIGKILL",
         "wrong": "TypeError: jobs:wrong must return how much it did, or None, not str",
+        "liar": "what it said is no verdict: exit status 0",
         "lost": "ModuleNotFoundError: No module named 'nowhere'",
         "seven": "exit status 7",
         "absent": "it cannot be started: No such file or directory",

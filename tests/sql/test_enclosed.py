@@ -14,6 +14,8 @@ STAYS = [
     "true -- ) ; '",
     "true /* ) /* ; */ ' */ and a = 1",
     "a = any(array[1, 2])",
+    "note = $€$ ) $ $€$",
+    "true -- a\r and a = 1",
 ]
 LEAVES = {
     "1=1) union select (1=1": '")" closes what it did not open',
@@ -24,6 +26,10 @@ LEAVES = {
     "true /* ) /* ; */": "a comment is not closed",
     "note = $tag$ open": "a quote is not closed",
     r"note = '\') union select ('": '")" closes what it did not open',
+    "true -- \r) union select 1 where (true": '")" closes what it did not open',
+    "'x' = $€$ ( $€$ ) union all select (1": '")" closes what it did not open',
+    "'x' = $\U0001f600$ ( $\U0001f600$ ) union all select (1": '")" closes what it did not open',
+    "€E'\\' ) union select ('x'": '")" closes what it did not open',
     "note = E'a' || '\\') union select (1": '")" closes what it did not open',
 }
 

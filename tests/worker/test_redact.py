@@ -15,6 +15,8 @@ CANARY = "c4n4ry-S3cret-value"
     "text",
     [
         f"cannot reach postgresql://app:{CANARY}@db/shop",
+        f"cannot reach postgresql://app:p@{CANARY}@db/shop",
+        f"cannot reach postgresql://app:p/{CANARY}@db/shop",
         f"password={CANARY} is wrong",
         f'{{"api_key": "{CANARY}"}}',
         f"DB_PASSWORD: {CANARY}",
