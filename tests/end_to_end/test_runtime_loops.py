@@ -202,7 +202,7 @@ from stoker.hygiene import process
 from stoker.worker import loop
 tie, end_strays = process._Bond.tie, loop.end_strays
 process._Bond.tie = lambda bond, pid: (time.sleep(1), tie(bond, pid))
-loop.end_strays = lambda: (time.sleep(1), end_strays())[1]
+loop.end_strays = lambda: (open("ending", "w").close(), time.sleep(1), end_strays())[2]
 loop.main()
 """
 
@@ -220,8 +220,7 @@ def test_who_keeps_a_loop_and_is_told_to_stop_at_its_very_beginning_or_end_leave
         keeper.stdin.flush()
         wait_until(lambda: pids(project, name), 10, "the handler")
         if name == "careless":
-            wait_until(lambda: not is_alive(pids(project, name)[0]), 10, "its end")
-            time.sleep(0.5)
+            wait_until(lambda: (project.folder / "ending").exists(), 10, "its end")
         keeper.terminate()
         assert keeper.wait(timeout=20) == 0
     assert of_loops(project, name) == []
