@@ -34,12 +34,26 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
+    """A lane's fires: seconds since one reached its note by itself; the one that is active, and how long it is over its deadline."""
 
     lane: str
     note_age: float | None
     active: int | None
     overdue: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What a lane's last fires came to, newest first: well, idle, hollow, failed.
+
+    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: a schedule, or stoker wrap, has another one come.
+    """
+
+    lane: str
+    came_to: Sequence[str]
+    waits: bool = True
+    silent_seconds: float = 0.0
+    is_expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +94,12 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the database showed. ``notes``: of each lane what its last fires came to, newest first: well, idle, hollow."""
+    """What the database showed."""
 
     schedules: Sequence[Schedule] = ()
     unfinished: Sequence[Unfinished] = ()
     lanes: Sequence[Lane] = ()
-    notes: Sequence[tuple[str, list[str]]] = ()
+    notes: Sequence[Came] = ()
     oldest: Sequence[tuple[str, float]] = ()
     beats: Sequence[Beat] = ()
     undelivered: Sequence[Undelivered] = ()
@@ -118,7 +132,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
         schedules=rows(Schedule, "watch_schedules", drill=None),
         unfinished=rows(Unfinished, "watch_slots"),
         lanes=rows(Lane, "watch_fires"),
-        notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],
+        notes=rows(Came, "watch_notes", count=max(settings.hollow_fires, settings.idle_fires)),
         oldest=sorted(oldest.items()),
         beats=[replace(one, silent_seconds=0.0) if one.instance == me else one for one in rows(Beat, "watch_heartbeats")],
         undelivered=rows(Undelivered, "watch_outbox"),
