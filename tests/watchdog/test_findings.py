@@ -149,6 +149,7 @@ def test_what_a_lane_that_is_not_used_again_came_to_is_over_one_day(
     """P8: one fire by hand that started nobody; when its task is done by others, or a day later, but not for a schedule's."""
     stoker, dog = Database(Target(database)), watch(database, tmp_path, quiet="1ms")
     fill(connection, 1, mode="m")
+    fill(connection, 1, mode="other")
     fire = admit(stoker, replace(ask("adhoc"), schedule=None)).fire
     plan = {"shares": [{"mode": "m", "backlog": 1, "ceiling": "max_pool"}]}
     stoker.run("record_plan", fire=fire, plan=json.dumps(plan), sweep=None)
@@ -167,10 +168,11 @@ def test_what_a_lane_that_is_not_used_again_came_to_is_over_one_day(
     assert look() == []
     register(stoker, ScheduleSettings.of({"name": "weekly", "every": "168h", "lane": "adhoc"}))
     connection.execute(
-        "insert into stoker.slots (schedule, due_at, last_due_at, state, fire) values ('weekly', now(), now(), 'ran', %s)", (fire,)
+        "insert into stoker.slots (schedule, due_at, last_due_at, state, fire) values ('weekly', now(), now(), 'ran', %s)",
+        (fire,),
     )
     assert look() == ["idle adhoc"]
-    connection.execute("delete from stoker.ready")
+    connection.execute("delete from stoker.ready where mode = 'm'")
     assert look() == []
     dog.close()
     stoker.close()
