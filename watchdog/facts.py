@@ -34,7 +34,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane's fires: seconds since one reached its note by itself; the one that is active, and how long it is over its deadline."""
+    """A lane's fires: seconds since one reached its note by itself; the active one, and how long it is over its deadline."""
 
     lane: str
     note_age: float | None
@@ -46,7 +46,7 @@ class Lane:
 class Came:
     """What a lane's last fires came to, newest first: well, idle, hollow, failed.
 
-    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: a schedule, or stoker wrap, has another one come.
+    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: by a schedule, or stoker wrap, another one comes.
     """
 
     lane: str
@@ -123,9 +123,6 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
     """
     run, rows = database.run, database.rows
     gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
-    oldest: dict[str, float] = {}
-    for mode, _, ready, _, age in run("backlog"):
-        oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
     ((born, opened),) = run("installed_for")
     ((_, _, is_restored, _),) = run("installation")
     return Facts(
@@ -133,7 +130,7 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
         unfinished=rows(Unfinished, "watch_slots"),
         lanes=rows(Lane, "watch_fires"),
         notes=rows(Came, "watch_notes", count=max(settings.hollow_fires, settings.idle_fires)),
-        oldest=sorted(oldest.items()),
+        oldest=[(mode, age) for mode, age in run("watch_oldest")] if settings.oldest_task_seconds is not None else (),
         beats=[replace(one, silent_seconds=0.0) if one.instance == me else one for one in rows(Beat, "watch_heartbeats")],
         undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,
