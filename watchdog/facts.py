@@ -46,7 +46,7 @@ class Lane:
 class Came:
     """What a lane's last fires came to, newest first: well, idle, hollow, failed.
 
-    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: by a schedule, or stoker wrap, another one comes.
+    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: a schedule or stoker wrap has another come.
     """
 
     lane: str

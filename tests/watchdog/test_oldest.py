@@ -68,7 +68,7 @@ def test_a_task_waits_from_when_it_was_due_not_from_when_it_was_put_in(
 def test_what_is_left_of_a_span_keeps_its_instant_and_what_comes_back_begins_anew(
     stoker: Database, connection: Connection, look: Look
 ) -> None:
-    """A claim cuts it, a person takes one out of its middle; a lost worker's tasks, and those given back, have waited for none."""
+    """A claim cuts it, a person takes one out of its middle; what a lost worker held, or was given back, has not waited yet."""
     ids = fill(connection, 10, span=10)
     connection.execute(TWO_HOURS)
     worker = register(stoker, open_fire(stoker))
@@ -90,7 +90,7 @@ def test_what_is_left_of_a_span_keeps_its_instant_and_what_comes_back_begins_ane
 def test_the_oldest_is_found_behind_what_is_new_and_not_among_what_nobody_is_to_claim(
     connection: Connection, look: Look, stoker: Database
 ) -> None:
-    """Of each priority, version and mode; paused modes and expired tasks wait for nobody. Not asked for, it is not looked for."""
+    """Of each priority, version and mode; what is paused or expired waits for nobody. Not asked for, it is not looked for."""
     ids = fill(connection, 1, mode="a", priority=5)
     fill(connection, 1, mode="b", version=2)
     fill(connection, 1, mode="c")
