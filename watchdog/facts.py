@@ -58,7 +58,10 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order."""
+    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order.
+
+    ``along``: what else of its process went silent.
+    """
 
     component: str
     instance: str
@@ -67,6 +70,7 @@ class Beat:
     expected_seconds: float
     beats: int
     silent_seconds: float
+    along: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

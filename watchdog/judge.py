@@ -188,7 +188,8 @@ def _silence(facts: Facts) -> Iterator[Finding]:
 
 def _last_heard(one: Beat) -> str:
     at = one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}"
+    along = f", and with it {', '.join(one.along)}" if one.along else ""
+    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}{along}"
 
 
 def _gate(gate: tuple[str, str, float], settings: WatchdogSettings) -> Iterator[Finding]:
