@@ -99,7 +99,7 @@ def test_ten_thousand_silent_instances_are_one_finding() -> None:
 def test_what_a_process_kept_is_named_with_its_sweep(project: Project, tmp_path: Path) -> None:
     """T18: one kill -9 of stoker run is one incident, with all that went silent with it; a restart ends it."""
     loops = "".join(f'[[loops]]\nname = "{name}"\ncommand = ["true"]\ninterval = "1h"\n' for name in "ab")
-    mode = '[modes.plain]\nhandler = "jobs:plain"\n[notify.ops]\ncommand = ["true"]\n'
+    mode = '[modes.plain]\nhandler = "jobs:plain"\n[notify.ops]\nkind = "command"\ncommand = ["true"]\n'
     project.write(f'{mode}[[schedules]]\nname = "day"\nevery = "12h"\n{loops}')
     kept = "select count(*)::int from stoker.heartbeats where expected_seconds > 0 and component <> 'watchdog'"
     child = project.start("run")
