@@ -34,7 +34,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane's fires: seconds since one reached its note; the one that is active, and how long it is over its deadline."""
+    """A lane's fires: seconds since one reached its note by itself; the active one, and how long it is over its deadline."""
 
     lane: str
     note_age: float | None
@@ -43,8 +43,25 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Came:
+    """What a lane's last fires came to, newest first: well, idle, hollow, failed.
+
+    ``waits``: what the newest saw waiting can be claimed now. ``is_expected``: a schedule or stoker wrap has another come.
+    """
+
+    lane: str
+    came_to: Sequence[str]
+    waits: bool = True
+    silent_seconds: float = 0.0
+    is_expected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
-    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order."""
+    """One who was heard of, and how long (seconds) it has been silent; ``expected_seconds`` 0: it ended in order.
+
+    ``along``: what else of its process went silent.
+    """
 
     component: str
     instance: str
@@ -53,6 +70,7 @@ class Beat:
     expected_seconds: float
     beats: int
     silent_seconds: float
+    along: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +98,12 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the database showed. ``notes``: of each lane what its last fires came to, newest first: well, idle, hollow."""
+    """What the database showed."""
 
     schedules: Sequence[Schedule] = ()
     unfinished: Sequence[Unfinished] = ()
     lanes: Sequence[Lane] = ()
-    notes: Sequence[tuple[str, list[str]]] = ()
+    notes: Sequence[Came] = ()
     oldest: Sequence[tuple[str, float]] = ()
     beats: Sequence[Beat] = ()
     undelivered: Sequence[Undelivered] = ()
@@ -109,17 +127,14 @@ def gather(database: Database, settings: WatchdogSettings, away: Away, me: str) 
     """
     run, rows = database.run, database.rows
     gate = next(((actor, reason, seconds) for actor, _, reason, seconds in run("look_gate")), None)
-    oldest: dict[str, float] = {}
-    for mode, _, ready, _, age in run("backlog"):
-        oldest[mode] = max(oldest.get(mode, 0.0), age if ready else 0.0)
     ((born, opened),) = run("installed_for")
     ((_, _, is_restored, _),) = run("installation")
     return Facts(
         schedules=rows(Schedule, "watch_schedules", drill=None),
         unfinished=rows(Unfinished, "watch_slots"),
         lanes=rows(Lane, "watch_fires"),
-        notes=[(lane, came_to) for lane, came_to in run("watch_notes", count=max(settings.hollow_fires, settings.idle_fires))],
-        oldest=sorted(oldest.items()),
+        notes=rows(Came, "watch_notes", count=max(settings.hollow_fires, settings.idle_fires)),
+        oldest=[(mode, age) for mode, age in run("watch_oldest")] if settings.oldest_task_seconds is not None else (),
         beats=[replace(one, silent_seconds=0.0) if one.instance == me else one for one in rows(Beat, "watch_heartbeats")],
         undelivered=rows(Undelivered, "watch_outbox"),
         gate=gate,

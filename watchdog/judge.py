@@ -12,12 +12,13 @@ from zoneinfo import ZoneInfo
 
 from stoker.sql.due import due_after, rule
 from stoker.sql.units import format_duration
-from stoker.watchdog.facts import Beat, Facts, Schedule
+from stoker.watchdog.facts import Beat, Came, Facts, Schedule
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.silence import missed
 
-IDLE, WELL = "idle", "well"
+IDLE, WELL, FAILED = "idle", "well", "failed"
 _SHOWN = 3
+_FORGOTTEN_SECONDS = 26 * 3600.0  # a day, also the one of 25 hours, and time to do it: who fires daily is not forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,15 @@ def _fires(facts: Facts) -> Iterator[Finding]:
 
 
 def _hollow(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
-    """One that started nobody is another thing than one whose workers did nothing: of the two the newer one is told."""
+    """One that started nobody is another thing than one whose workers did nothing: of the two the newer one is told.
+
+    It is over when nothing of it waits any more, and, of a lane that nobody expects a fire of, a day after the last one.
+    """
     idle, hollow = settings.idle_fires, settings.hollow_fires
-    for lane, came_to in facts.notes:
+    for one in facts.notes:
+        lane, came_to = one.lane, one.came_to
+        if not _is_standing(one, settings):
+            continue
         if len(came_to) >= idle and set(came_to[:idle]) == {IDLE}:
             last = f"The last {idle} fires" if idle > 1 else "The last fire"
             words = (
@@ -138,6 +145,13 @@ def _hollow(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
         elif len(came_to) >= hollow and WELL not in came_to[:hollow]:
             words = f"The last {hollow} fires of lane {lane} did nothing while work was waiting, or failed at all of it."
             yield Finding(f"hollow {lane}", f"{words} See: stoker note")
+
+
+def _is_standing(one: Came, settings: WatchdogSettings) -> bool:
+    """Whether what a lane's last fires came to is of concern today."""
+    is_expected = one.is_expected or (one.lane == settings.lane and settings.expected_interval_seconds is not None)
+    is_recent = is_expected or one.silent_seconds <= _FORGOTTEN_SECONDS
+    return is_recent and (one.waits or one.came_to[0] == FAILED)
 
 
 def _queue(facts: Facts, settings: WatchdogSettings) -> Iterator[Finding]:
@@ -174,7 +188,8 @@ def _silence(facts: Facts) -> Iterator[Finding]:
 
 def _last_heard(one: Beat) -> str:
     at = one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}"
+    along = f", and with it {', '.join(one.along)}" if one.along else ""
+    return f"{one.instance} since {at}, expected every {format_duration(round(one.expected_seconds, 3))}{along}"
 
 
 def _gate(gate: tuple[str, str, float], settings: WatchdogSettings) -> Iterator[Finding]:

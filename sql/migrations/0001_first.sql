@@ -44,12 +44,14 @@ create table stoker.ready (
     priority integer not null,
     lo bigint not null,
     hi bigint not null,
+    ready_since timestamptz not null default now(),
     attempts integer not null default 0 check (attempts >= 0),
     suspect boolean not null default false,
     check (lo <= hi),
     check (not suspect or lo = hi)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 create index ready_in_order on stoker.ready (mode, version, priority, lo);
+comment on column stoker.ready.ready_since is 'since when it could be claimed; what is given back, or was freed, begins anew';
 comment on column stoker.ready.suspect is 'its worker died with it in a larger batch: to be claimed alone';
 
 -- Queued, but not before available_at.

@@ -41,7 +41,7 @@ begin
     select span, hi into s from stoker.ready
     where mode = t.mode and version = t.version and priority = t.priority and lo <= task order by lo desc limit 1;
     if found and s.hi >= task then
-        select span, lo, hi, attempts, expires_at, lane_key into s from stoker.ready
+        select span, lo, hi, ready_since, attempts, expires_at, lane_key into s from stoker.ready
         where span = s.span and lo <= task and hi >= task for update;
         if not found then
             return;
@@ -54,8 +54,8 @@ begin
             update stoker.ready set lo = task + 1 where span = s.span;
         else
             update stoker.ready set hi = task - 1 where span = s.span;
-            insert into stoker.ready (mode, version, priority, lo, hi, attempts, expires_at, lane_key)
-            select t.mode, t.version, t.priority, task + 1, s.hi, s.attempts, s.expires_at, s.lane_key where s.hi > task;
+            insert into stoker.ready (mode, version, priority, lo, hi, ready_since, attempts, expires_at, lane_key)
+            select t.mode, t.version, t.priority, task + 1, s.hi, s.ready_since, s.attempts, s.expires_at, s.lane_key where s.hi > task;
         end if;
         return;
     end if;

@@ -1,5 +1,10 @@
--- By lane: how long ago a fire last reached its note, and the fire that is active, with how long it is over its deadline.
-select f.lane, extract(epoch from now() - max(f.closed_at))::float8 as note_age,
-       max(f.fire) filter (where f.state in ('open', 'closing')) as active,
-       max(extract(epoch from now() - f.deadline_at)::float8) filter (where f.state in ('open', 'closing')) as overdue
-from stoker.fires f where f.state <> 'refused' and f.opened_at > now() - interval '400 days' group by f.lane order by f.lane
+-- By lane: how long ago a fire last reached its note by itself, and the fire that is active, with how long it is over its
+-- deadline.
+select l.lane, extract(epoch from now() - last.closed_at)::float8 as note_age, a.fire as active,
+       extract(epoch from now() - a.deadline_at)::float8 as overdue
+from stoker.lanes l left join lateral (
+    select f.closed_at from stoker.fires f join stoker.notes n using (fire)
+    where f.lane = l.lane and f.state <> 'refused' and n.facts ->> 'ended' not in ('reaped', 'restored')
+    order by f.opened_at desc limit 1
+) as last on true left join stoker.fires a on a.lane = l.lane and a.state in ('open', 'closing')
+order by l.lane

@@ -190,6 +190,7 @@ OFFICE: dict[str, tuple[str, Callable[[Scene], Parameters], int, int]] = {
     "the failures of a fire": ("fire_failures", fixed(fire=5), 250, 2000),
     "admission": ("look_admission", fixed(timezone="UTC", lane="main", key=NOBODY), 50, A_START),
     "why a task waits": ("explain_task", fixed(id=FIRST_READY + READY // 2), 1, A_START),
+    "the oldest of each mode": ("watch_oldest", fixed(), 300, 2 * A_START),
     "a few tasks": ("look_states", fixed(ids=[5, FIRST_READY, FIRST_LATER + 90_000]), 4, A_START),
     "a queued task": ("find_task", fixed(id=FIRST_READY + READY // 2), 1, A_START),
     "a done task": ("find_task", fixed(id=5), 1, A_START),

@@ -1,13 +1,16 @@
 """What a real database shows to a look, and what is found in it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from tests.end_to_end.project import Project
 from tests.orchestrator.test_admission import ask
+from tests.sql.factory import fill
+from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, open_causes, watch
 
-from stoker.hygiene.close import Terms
+from stoker.hygiene.close import Seen, Terms, close_fire
 from stoker.hygiene.restored import quarantine
 from stoker.orchestrator.admission import admit
 from stoker.orchestrator.settings import ScheduleSettings
@@ -116,6 +119,63 @@ def test_a_fire_that_starts_nobody_is_told_apart_from_fires_that_do_nothing(proj
         assert project.run("fire").returncode == 0
         assert look() == found
     assert project.query("select count(distinct error) from stoker.attempts") == [(10_000,)]
+
+
+def test_orchestrators_that_are_killed_before_they_start_anybody_are_told(project: Project, tmp_path: Path) -> None:
+    """P8, R28: each fire opens, is killed and closed by the next; its note is hygiene's, and no sign that it did anything."""
+    loop = '[[loops]]\nname = "slow"\ncommand = ["sleep", "60"]\ninterval = "1h"\ntime_limit = "2m"\nat_fire = true\n'
+    project.write(f'[limits]\nfires_per_day = "none"\n[modes.plain]\nhandler = "jobs:plain"\n{loop}')
+    project.enqueue("plain", *range(3))
+    project.query("insert into stoker.lanes (lane) values ('main') on conflict do nothing returning 1")
+    project.query("update stoker.lanes set expected_seconds = 1, expected_since = now() - interval '2 h' returning 1")
+    for number in range(1, 4):
+        child = project.start("fire")
+        opened = "select 1 from stoker.fires where state = 'open' and fire = %s"
+        wait_until(lambda number=number, opened=opened: project.query(opened, number) == [(1,)], 30)
+        child.kill()
+        child.wait()
+    assert project.run("sweep").returncode == 0
+    assert project.query("select facts ->> 'ended' from stoker.notes") == [("reaped",)] * 3
+    project.query("update stoker.installation set created_at = now() - interval '2 h' returning 1")
+    dog = watch(project.url, tmp_path, expected_interval="1h", grace="1s")
+    findings = dog.look().findings
+    dog.close()
+    assert [one.cause for one in findings or ()] == ["interval main", "expected main", "hollow main"]
+
+
+def test_what_a_lane_that_is_not_used_again_came_to_is_over_one_day(
+    database: str, connection: Connection, tmp_path: Path
+) -> None:
+    """P8: one fire by hand that started nobody; when its task is done by others, or a day later, but not for a schedule's."""
+    stoker, dog = Database(Target(database)), watch(database, tmp_path, quiet="1ms")
+    fill(connection, 1, mode="m")
+    fill(connection, 1, mode="other")
+    fire = admit(stoker, replace(ask("adhoc"), schedule=None)).fire
+    plan = {"shares": [{"mode": "m", "backlog": 1, "ceiling": "max_pool"}]}
+    stoker.run("record_plan", fire=fire, plan=json.dumps(plan), sweep=None)
+    assert close_fire(stoker, Seen(fire), Terms("normal", "here", reap_ghosts=False))
+
+    def look() -> list[str]:
+        dog.look()
+        return open_causes(connection)
+
+    assert look() == ["idle adhoc"]
+    connection.execute("insert into stoker.paused (mode, actor, reason) values ('m', 'ann', 'repairs')")
+    assert look() == []
+    connection.execute("delete from stoker.paused")
+    assert look() == ["idle adhoc"]
+    connection.execute("update stoker.fires set closed_at = now() - interval '27 h'")
+    assert look() == []
+    register(stoker, ScheduleSettings.of({"name": "weekly", "every": "168h", "lane": "adhoc"}))
+    connection.execute(
+        "insert into stoker.slots (schedule, due_at, last_due_at, state, fire) values ('weekly', now(), now(), 'ran', %s)",
+        (fire,),
+    )
+    assert look() == ["idle adhoc"]
+    connection.execute("delete from stoker.ready where mode = 'm'")
+    assert look() == []
+    dog.close()
+    stoker.close()
 
 
 def test_what_was_due_while_the_gate_was_closed_is_late_from_its_opening_on(

@@ -13,6 +13,7 @@ from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, Sink, watch
 
 from stoker.watchdog import delivery
+from stoker.watchdog.delivery import write_pages
 
 KEEPER = ["/bin/sh", "-c", "cat >> told; echo >> told"]
 
@@ -70,6 +71,29 @@ def test_an_incident_that_nobody_takes_is_escalated_and_then_repeated(
     assert [own.look().sent for _ in range(2)] == [1, 0]
     assert [action for action, _ in sink.actions] == ["trigger", "escalate", "escalate", "resolve"]
     assert told(tmp_path) == ["escalate", "escalate", "resolve"]
+    own.close()
+
+
+def test_where_there_is_no_room_for_all_each_is_told_in_turn(database: str, connection: Connection, tmp_path: Path) -> None:
+    """T18: first pages before all, then what is to be told more loudly, then what was told longest ago."""
+    own = watch(database, tmp_path, command=["true"], repeat="30m", escalate_after="3h", pages_per_hour=4)
+    connection.execute("insert into stoker.incidents (cause, words) select 'cause ' || n, 'w' from generate_series(1, 10) n")
+
+    def hour() -> list[tuple[int, str]]:
+        sleep_through(connection, 3601)
+        ((last,),) = connection.execute("select coalesce(max(page), 0) from stoker.pages").fetchall()
+        connection.execute("update stoker.incidents set seen_at = now()")
+        write_pages(own._database, own._settings, own._pager)
+        return connection.execute("select incident, action from stoker.pages where page > %s order by 1", (last,)).fetchall()
+
+    first = [hour() for _ in range(3)]
+    assert [[incident for incident, _ in told] for told in first] == [[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 9, 10]]
+    connection.execute("insert into stoker.incidents (cause, words) values ('new', 'w')")
+    later = [hour() for _ in range(5)]
+    assert (11, "trigger") in later[0]
+    assert [[incident for incident, _ in told] for told in later] == [
+        [3, 4, 5, 11], [1, 6, 7, 8], [2, 9, 10, 11], [1, 3, 4, 5], [2, 6, 7, 8],
+    ]  # fmt: skip
     own.close()
 
 

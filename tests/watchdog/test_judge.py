@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoker.watchdog.facts import Facts, Lane, Schedule
+from stoker.watchdog.facts import Came, Facts, Lane, Schedule
 from stoker.watchdog.judge import judge
 from stoker.watchdog.settings import WatchdogSettings
 
@@ -62,13 +62,21 @@ def test_a_missed_fire_is_told_in_words_a_person_understands() -> None:
         (Facts(lanes=[Lane("other", 60.0, None, None)], born_seconds=9e9), {"expected_interval": "1h"}, ["interval main"]),
         (Facts(lanes=[Lane("main", 1.0, 7, -5.0)]), {}, []),
         (Facts(lanes=[Lane("main", 1.0, 7, 5.0)]), {}, ["deadline main"]),
-        (Facts(notes=[("main", ["hollow", "hollow"])]), {}, []),
-        (Facts(notes=[("main", ["hollow", "hollow", "hollow"])]), {}, ["hollow main"]),
-        (Facts(notes=[("main", ["well", "hollow", "hollow"])]), {}, []),
-        (Facts(notes=[("main", ["idle", "well"])]), {}, ["idle main"]),
-        (Facts(notes=[("main", ["idle", "well"])]), {"idle_fires": 2}, []),
-        (Facts(notes=[("main", ["idle", "hollow", "idle"])]), {}, ["idle main"]),
-        (Facts(notes=[("main", ["hollow", "idle", "idle"])]), {}, ["hollow main"]),
+        (Facts(notes=[Came("main", ["hollow", "hollow"])]), {}, []),
+        (Facts(notes=[Came("main", ["hollow", "hollow", "hollow"])]), {}, ["hollow main"]),
+        (Facts(notes=[Came("main", ["well", "hollow", "hollow"])]), {}, []),
+        (Facts(notes=[Came("main", ["idle", "well"])]), {}, ["idle main"]),
+        (Facts(notes=[Came("main", ["idle", "well"])]), {"idle_fires": 2}, []),
+        (Facts(notes=[Came("main", ["idle", "hollow", "idle"])]), {}, ["idle main"]),
+        (Facts(notes=[Came("main", ["hollow", "idle", "idle"])]), {}, ["hollow main"]),
+        (Facts(notes=[Came("main", ["hollow"] * 3, waits=False)]), {}, []),
+        (Facts(notes=[Came("main", ["failed", "hollow", "failed"], waits=False)]), {}, ["hollow main"]),
+        (Facts(notes=[Came("main", ["idle"], waits=False)]), {}, []),
+        (Facts(notes=[Came("adhoc", ["idle"], silent_seconds=90_000.0)]), {}, ["idle adhoc"]),
+        (Facts(notes=[Came("adhoc", ["idle"], silent_seconds=94_000.0)]), {}, []),
+        (Facts(notes=[Came("adhoc", ["failed"] * 3, silent_seconds=94_000.0)]), {}, []),
+        (Facts(notes=[Came("weekly", ["failed"] * 3, silent_seconds=6e5, is_expected=True)]), {}, ["hollow weekly"]),
+        (Facts(notes=[Came("main", ["idle"], silent_seconds=6e5)]), {"expected_interval": "7d"}, ["idle main"]),
         (Facts(oldest=[("m", 7200.0)]), {}, []),
         (Facts(oldest=[("m", 7200.0)]), {"oldest_task": "1h"}, ["oldest m"]),
         (Facts(expected=[("backup", 3600.0, 3700.0, True), ("report", 3600.0, 4300.0, False)]), {}, ["expected report"]),
@@ -79,7 +87,7 @@ def test_a_missed_fire_is_told_in_words_a_person_understands() -> None:
         (Facts(schedules=[schedule(timedelta(hours=27))], opened_seconds=610.0), {}, ["slot day"]),
         (Facts(lanes=[Lane("main", 9e6, None, None)], opened_seconds=4000.0), {"expected_interval": "1h"}, []),
         (Facts(oldest=[("m", 9e6)], opened_seconds=60.0), {"oldest_task": "1h"}, []),
-        (Facts(gate=("ann", "repairs", 60.0), notes=[("main", ["hollow"] * 3)]), {}, []),
+        (Facts(gate=("ann", "repairs", 60.0), notes=[Came("main", ["hollow"] * 3)]), {}, []),
         (Facts(gate=("ann", "repairs", 90_000.0)), {}, ["gate"]),
         (Facts(gate=("ann", "repairs", 90_000.0)), {"gate_reminder": "none"}, []),
     ],

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.end_to_end.project import Project
 from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, ago, open_causes, watch
 
@@ -42,6 +43,28 @@ def beat(component: str, instance: str, began: float, last: float, expected: flo
             [beat("sweep", "a:1", 9000, 500), beat("loop x", "a:1", 9000, 500), beat("sweep", "a:2", 400, 10)],
             {},
         ),
+        ([beat("sweep", "a:1", 9000, 200, 240.0), beat("schedule", "a:1", 9000, 130)], {"sweep": ["a:1"]}),
+        ([beat("sweep", "a:1", 9000, 110, 240.0), beat("schedule", "a:1", 9000, 130)], {"schedule": ["a:1"]}),
+        (
+            [beat("sweep", "a:1", 9000, 500, 240.0), beat("loop x", "a:1", 9000, 200), beat("schedule", "a:1", 9000, 10)],
+            {"sweep": ["a:1"]},
+        ),
+        (
+            [beat("sweep", "a:1", 9000, 200, 240.0), beat("schedule", "a:1", 9000, 130), beat("sweep", "a:2", 100, 10)],
+            {},
+        ),
+        (
+            [
+                beat("loop x", "a:1", 9000, 520),
+                beat("sweep", "a:1", 9000, 10),
+                beat("loop x", "b:1", 9000, 500),
+                beat("sweep", "b:1", 9000, 500),
+                beat("loop x", "b:2", 400, 10),
+                beat("sweep", "b:2", 400, 10),
+            ],
+            {"loop x": ["a:1"]},
+        ),
+        ([beat("sweep", "a:1", 9000, 500, expected=0.0), beat("loop x", "a:1", 9000, 500)], {"loop x": ["a:1"]}),
         ([beat("due", "a", 9000, 500)], {"due": ["a"]}),
         ([beat("due", "a", 9000, 500, beats=2)], {}),
         ([beat("due", "a", 9000, 500), beat("due", "b", 9000, 10)], {}),
@@ -71,6 +94,29 @@ def test_ten_thousand_silent_instances_are_one_finding() -> None:
     assert finding.cause == "heartbeat sweep"
     assert "host00000:1 since 2026-12-01 07:30:00 UTC, expected every 1m; host00001:1" in finding.words
     assert finding.words.endswith("and 9,997 more. Was it killed, or does it hang? See: stoker ready")
+
+
+def test_what_a_process_kept_is_named_with_its_sweep(project: Project, tmp_path: Path) -> None:
+    """T18: one kill -9 of stoker run is one incident, with all that went silent with it; a restart ends it."""
+    loops = "".join(f'[[loops]]\nname = "{name}"\ncommand = ["true"]\ninterval = "1h"\n' for name in "ab")
+    mode = '[modes.plain]\nhandler = "jobs:plain"\n[notify.ops]\nkind = "command"\ncommand = ["true"]\n'
+    project.write(f'{mode}[[schedules]]\nname = "day"\nevery = "12h"\n{loops}')
+    kept = "select count(*)::int from stoker.heartbeats where expected_seconds > 0 and component <> 'watchdog'"
+    child = project.start("run")
+    wait_until(lambda: project.query(kept)[0][0] >= 5, 30, "no beats")
+    child.kill()
+    child.wait()
+    back = "update stoker.heartbeats set at = at - make_interval(secs => %s), began_at = began_at - interval '3 h' returning 1"
+    project.query(back, 7200)
+    # The server of the tests is younger than that.
+    project.query("update stoker.heartbeats set expected_seconds = 0.001 where component <> 'watchdog' returning 1")
+    dog = watch(project.url, tmp_path, quiet="1ms")
+    (finding,) = dog.look().findings or ()
+    assert finding.cause == "heartbeat sweep"
+    assert ", and with it delivery, loop a, loop b, schedule." in finding.words
+    project.start("run")
+    wait_until(lambda: dog.look().findings == [], 30, "still missed")
+    dog.close()
 
 
 PROCESS = """
