@@ -1,5 +1,6 @@
 """How somebody is told: a program, a signed webhook, PagerDuty, mail, Apprise. Only Apprise needs more than Python has."""
 
+import hashlib
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from stoker.watchdog.settings import WatchdogSettings
 TIMEOUT_SECONDS = 20.0
 SECOND = "escalate_command"
 PROGRAMS = ("command", "webhook", "pagerduty")  # which are told of an acknowledgement
+_NAME_LENGTH = 200
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _PRIVATE = ("STOKER_DATABASE_URL", "DATABASE_URL", "PGPASSWORD")
 _FAILURES = (OSError, PageError, ValueError, smtplib.SMTPException, subprocess.SubprocessError)
@@ -51,7 +53,7 @@ class Pager:
             "mail": (settings.mail_to, self._mail),
         }
         named = {name: send for name, (wanted, send) in found.items() if wanted}
-        return named | {f"apprise {name}": partial(self._notify, name) for name in settings.apprise}
+        return named | {_bounded(f"apprise {name}"): partial(self._notify, name) for name in settings.apprise}
 
     @property
     def first(self) -> list[str]:
@@ -164,6 +166,13 @@ class Pager:
         if not text:
             raise PageError(f"{name} is empty")
         return text
+
+
+def _bounded(name: str) -> str:
+    """A channel's name as the database keeps it: what is too long ends in a hash of the whole."""
+    if len(name) <= _NAME_LENGTH:
+        return name
+    return f"{name[: _NAME_LENGTH - 17]} {hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

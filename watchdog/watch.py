@@ -81,6 +81,7 @@ class Watch:
         return look
 
     def _looked(self) -> Look:
+        """What was away is over only after all of it went well: else each look would begin it anew, and nobody would hear of it."""
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
         run("remove_drills")
@@ -92,13 +93,13 @@ class Watch:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
         ((installation, *_),) = run("installation")
-        seen_again = self._blindness.end(str(installation), self._clock())
         write_pages(self._database, settings, self._pager)
         done = self._deliverer.deliver(str(installation))
+        self._beat(3 * settings.every_seconds)
+        seen_again = self._blindness.end(str(installation), self._clock())
         look = Look(findings, done.sent + seen_again.sent, seen_again.failures + done.failures)
         if findings and not self._pager.channels:
             look.failures.append("no channel is configured in [watchdog]")
-        self._beat(3 * settings.every_seconds)
         return look
 
     def _blind(self, why: str) -> Look:

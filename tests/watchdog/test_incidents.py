@@ -204,3 +204,19 @@ def test_a_page_that_does_not_go_out_is_seen(project: Project, sink: Sink, tmp_p
     sink.status = 200
     command(tmp_path, "--once")
     assert project.json("status")["untold_pages"] == []
+
+
+def test_a_channel_with_a_name_of_any_length_is_kept(database: str, connection: Connection, sink: Sink, tmp_path: Path) -> None:
+    """It ends in a hash of the whole, so that two long ones stay two."""
+    (tmp_path / ("d" * 150)).mkdir()
+    names = [f"{'d' * 150}/{'f' * 100}{number}" for number in range(2)]
+    for name in names:
+        (tmp_path / name).write_text("not a url")
+    own = dog(database, tmp_path, webhook=sink.url, apprise=names)
+    dark(connection)
+    look = own.look()
+    assert (look.why, look.sent, len(look.failures)) == ("", 1, 2)
+    assert connection.execute(
+        "select count(distinct channel), max(length(channel)) from stoker.page_deliveries"
+    ).fetchall() == [(3, 200)]
+    own.close()
