@@ -15,4 +15,5 @@ pages.py          what is told of one at one time
 delivery.py       who is to be told is written first, then each channel sends on its own
 drill.py          a slot that is withheld on purpose
 channels.py       a program, a signed webhook, PagerDuty, mail, Apprise
+switch.py         the dead man's switch elsewhere
 """

@@ -65,9 +65,9 @@ def _send_a_test(own: Opened) -> None:
     words = f"This is a test of stoker-watchdog on {os.uname().nodename}; nothing is wrong."
     page = Page(TRIGGER, "test", words, f"{own.config.folder}", str(uuid.uuid4()))
     went = {name: own.pager.tell(name, page) for name in own.pager.channels}
-    for name, why in went.items():
-        sys.stderr.write(f"stoker-watchdog: {name}: {why}\n" if why else "")
-    if told := [name for name, why in went.items() if why is None]:
+    for name, refused in went.items():
+        sys.stderr.write(f"stoker-watchdog: {name}: {refused}\n" if refused else "")
+    if told := [name for name, refused in went.items() if refused is None]:
         sys.stdout.write(f"a test page went out by {', '.join(told)}\n")
     if not went:
         sys.stderr.write("stoker-watchdog: no channel is configured in [watchdog]\n")

@@ -6,7 +6,6 @@ What could not be looked at is neither missed nor in order: it has an incident o
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,13 +14,13 @@ from pathlib import Path
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 from stoker.sql.environment import EnvironmentMismatchError, check_environment
 from stoker.watchdog.blindness import Blindness
-from stoker.watchdog.channels import Pager, request
+from stoker.watchdog.channels import Pager
 from stoker.watchdog.delivery import Deliverer, write_pages
 from stoker.watchdog.facts import gather
 from stoker.watchdog.judge import Finding, judge
-from stoker.watchdog.pages import PageError
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.silence import CRON
+from stoker.watchdog.switch import Switch
 
 COMPONENT = "watchdog"
 
@@ -55,6 +54,7 @@ class Watch:
         self._pager = pager
         self._blindness = Blindness(state, settings, pager)
         self._deliverer = Deliverer(database, pager)
+        self._switch = Switch(settings.ping)
         self._clock = clock
         self._environment = environment
         self._by_cron = by_cron
@@ -72,16 +72,16 @@ class Watch:
 
     def look(self) -> Look:
         """One look, its pages included."""
-        self._ping("/start")
+        self._switch.tell("/start")
         try:
             look = self._looked()
         except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
             look = self._blind(str(error))
-        self._ping("/fail" if look.findings is None or look.failures else "")
+        self._switch.tell("/fail" if look.findings is None or look.failures else "")
         return look
 
     def _looked(self) -> Look:
-        """What was away is over only after all of it went well: else each look would begin it anew, and nobody would hear of it."""
+        """What was away is over only when all of it went well: else each look would begin it anew, and nobody would hear."""
         settings, run = self._settings, self._database.run
         check_environment(self._database, self._environment, first=False)
         run("remove_drills")
@@ -113,11 +113,3 @@ class Watch:
             self._database.run("beat_starter", component=COMPONENT, **parameters)
         else:
             self._database.run("beat", component=COMPONENT, instance=self._me, expected=expected)
-
-    def _ping(self, suffix: str) -> None:
-        """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""
-        if self._settings.ping:
-            try:
-                request(self._settings.ping.rstrip("/") + suffix, None, {})
-            except (PageError, OSError, ValueError) as error:
-                sys.stderr.write(f"stoker-watchdog: the dead man's switch was not told: {error}\n")
