@@ -9,6 +9,7 @@ facts.py          what the database shows
 judge.py          what of it is wrong: pure
 silence.py        who has gone silent, of those that were heard of: pure
 blindness.py      the one incident that the database cannot keep: that it cannot be asked
+kept.py           the file that keeps it, and the memory where there is no such file
 
 incidents.py      the list of them, and who has taken what
 pages.py          what is told of one at one time

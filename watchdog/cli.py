@@ -84,10 +84,12 @@ def _look_on(watch: "Watch", options: argparse.Namespace, every_seconds: float) 
         for finding in look.findings or ():
             sys.stdout.write(finding.words + "\n")
         sys.stdout.flush()
-        if options.once and look.findings == [] and not look.failures:
+        if look.unkept:
+            sys.stderr.write(f"stoker-watchdog: {look.unkept}: an outage is told by a process that stays, or not at all\n")
+        if options.once and look.is_well:
             sys.stdout.write("all is well\n")
         if options.once:
-            sys.exit(CANNOT_CHECK if look.findings is None else WRONG if look.findings or look.failures else 0)
+            sys.exit(CANNOT_CHECK if look.findings is None else 0 if look.is_well else WRONG)
         time.sleep(every_seconds)
 
 

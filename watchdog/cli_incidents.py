@@ -43,6 +43,9 @@ def ack(options: argparse.Namespace) -> None:
         if own.blindness.acknowledge(who, options.why, time.time()):
             sys.stdout.write(f"{CAUSE} is acknowledged by {who}, for the watchdog that keeps {own.state}\n")
             return
+        if own.blindness.trouble:
+            sys.stderr.write(f"stoker-watchdog: {own.blindness.trouble}\n")
+            sys.exit(WRONG)
         sys.stderr.write(f"stoker-watchdog: {own.state} knows of no database that is away, or somebody has taken it\n")
         sys.exit(WRONG)
     try:

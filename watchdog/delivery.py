@@ -84,7 +84,7 @@ class Deliverer:
                 page, attempt = rows[0][0], rows[0][-1]
                 refused = self._pager.tell(name, _page(rows[0], installation))
                 self._record(name, page, attempt, refused)
-                why = refused and refused.why
+                why = refused.why if refused else None
                 self._keep(name, page, why)
         except (DatabaseUnreachableError, StatementError) as error:
             self._keep(name, page, f"the database: {error}")

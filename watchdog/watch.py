@@ -27,12 +27,21 @@ COMPONENT = "watchdog"
 
 @dataclass(slots=True)
 class Look:
-    """What one look brought: what is wrong, how many pages went out, and which could not; None: it could not look, and why."""
+    """What one look brought: what is wrong, how many pages went out, and which could not; None: it could not look, and why.
+
+    ``unkept``: why that the database is away could not be written to the file that keeps it.
+    """
 
     findings: list[Finding] | None
     sent: int = 0
     failures: list[str] = field(default_factory=list)
     why: str = ""
+    unkept: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Nothing is wrong, and everybody was told of what was."""
+        return self.findings == [] and not self.failures and not self.unkept
 
 
 class Watch:
@@ -77,7 +86,8 @@ class Watch:
             look = self._looked()
         except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
             look = self._blind(str(error))
-        self._switch.tell("/fail" if look.findings is None or look.failures else "")
+        look.unkept = self._blindness.trouble
+        self._switch.tell("/fail" if look.findings is None or look.failures or look.unkept else "")
         return look
 
     def _looked(self) -> Look:

@@ -158,7 +158,7 @@ def garbage() -> Iterator[str]:
 
 
 def test_a_webhook_that_answers_no_http_did_not_take_the_page(garbage: str, tmp_path: Path) -> None:
-    """It may have: who answers strangely may have passed it on. By a URL that cannot be used it never went, nor is one quoted."""
+    """It may have: it may have passed it on. By a URL that cannot be used it never went, and none is quoted."""
     said = pager(tmp_path, webhook=garbage).tell("webhook", page())
     assert said == NotTaken("the answer is no HTTP (BadStatusLine)", in_doubt=True)
     for url in ("http://127.0.0.1/can ary", "http://127.0.0.1:canary/", "http://[canary/"):
