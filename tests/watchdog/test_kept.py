@@ -154,3 +154,20 @@ def test_a_file_that_is_taken_away_while_it_is_needed_is_written_again(tmp_path:
     with kept.changing() as state:
         assert state == {"since": 5.0}
     assert json.loads((tmp_path / "state").read_text()) == {"since": 5.0}
+
+
+def test_two_who_change_it_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    """Each has it to itself while it changes it."""
+
+    def count() -> None:
+        kept = Kept(tmp_path / "state")
+        for _ in range(50):
+            with kept.changing() as state:
+                state["pages"] = state.get("pages", 0) + 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Kept(tmp_path / "state").read() == {"pages": 200}
