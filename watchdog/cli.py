@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
+from stoker.sql.environment import EnvironmentMismatchError
 from stoker.sql.target import Target
 from stoker.sql.units import format_duration, parse_duration
-from stoker.watchdog.opened import CANNOT_CHECK, WRONG, Opened, opened
+from stoker.watchdog.opened import CANNOT_CHECK, USAGE, WRONG, Opened, opened
 
 if TYPE_CHECKING:
     from stoker.watchdog.watch import Watch
@@ -49,11 +50,14 @@ def _watch(options: argparse.Namespace) -> None:
     from stoker.watchdog.watch import Watch
 
     own = opened(options)
-    facts = {"environment": own.config.environment, "by_cron": options.once}
+    facts = {"environment": own.config.environment, "by_cron": options.once, "locate": own.locate}
     watch = Watch(own.database, own.config.settings, own.pager, own.state, **facts)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         _look_on(watch, options, own.config.settings.every_seconds)
+    except EnvironmentMismatchError as error:
+        sys.stderr.write(f"stoker-watchdog: {error}\n")
+        sys.exit(USAGE)
     finally:
         if not options.once:
             watch.say_farewell()

@@ -57,7 +57,9 @@ class Watch:
         environment: str = "",
         *,
         by_cron: bool = False,
+        locate: Callable[[], None] = lambda: None,
     ) -> None:
+        """``locate`` is asked before each look for where the database is by now."""
         self._database = database
         self._settings = settings
         self._pager = pager
@@ -67,6 +69,8 @@ class Watch:
         self._clock = clock
         self._environment = environment
         self._by_cron = by_cron
+        self._locate = locate
+        self._is_ours = self._was_ours = False
         host = os.uname().nodename
         self._me = host + CRON if by_cron else f"{host}:{os.getpid()}"
 
@@ -75,16 +79,24 @@ class Watch:
         self._database.close()
 
     def say_farewell(self) -> None:
-        """Who ends in order is not missed by another watchdog."""
+        """Who ends in order is not missed by another watchdog; in a schema of another environment nothing is written."""
+        if not self._is_ours:
+            return
         with contextlib.suppress(DatabaseUnreachableError, StatementError):
             self._beat(0.0)
 
     def look(self) -> Look:
-        """One look, its pages included."""
+        """One look, its pages included. Raises EnvironmentMismatchError when the schema never was this environment's."""
         self._switch.tell("/start")
         try:
             look = self._looked()
-        except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
+        except EnvironmentMismatchError as error:
+            self._is_ours = False
+            if not self._was_ours:
+                self._switch.tell("/fail")
+                raise
+            look = self._blind(str(error))
+        except (DatabaseUnreachableError, StatementError) as error:
             look = self._blind(str(error))
         look.unkept = self._blindness.trouble
         self._switch.tell("/fail" if look.findings is None or look.failures or look.unkept else "")
@@ -93,7 +105,9 @@ class Watch:
     def _looked(self) -> Look:
         """What was away is over only when all of it went well: else each look would begin it anew, and nobody would hear."""
         settings, run = self._settings, self._database.run
+        self._locate()
         check_environment(self._database, self._environment, first=False)
+        self._is_ours = self._was_ours = True
         run("remove_drills")
         facts = gather(self._database, settings, self._blindness.away(self._clock()), self._me)
         if facts.is_restored:
