@@ -1,5 +1,7 @@
 """How somebody is told: a program, a signed webhook, PagerDuty, mail, Apprise. Only Apprise needs more than Python has."""
 
+import hashlib
+import http.client
 import json
 import os
 import signal
@@ -18,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from stoker.hygiene.signature import DELIVERY, sign
-from stoker.watchdog.pages import ACKNOWLEDGE, ESCALATE, TRIGGER, Page, PageError
+from stoker.watchdog.pages import ACKNOWLEDGE, ESCALATE, TRIGGER, NotTaken, Page, PageError
 from stoker.watchdog.settings import WatchdogSettings
 
 TIMEOUT_SECONDS = 20.0
 SECOND = "escalate_command"
 PROGRAMS = ("command", "webhook", "pagerduty")  # which are told of an acknowledgement
+_NAME_LENGTH = 200
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _PRIVATE = ("STOKER_DATABASE_URL", "DATABASE_URL", "PGPASSWORD")
-_FAILURES = (OSError, PageError, ValueError, smtplib.SMTPException, subprocess.SubprocessError)
+_CUT = (TimeoutError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError, smtplib.SMTPServerDisconnected)
+_KNOWN = (OSError, ValueError, smtplib.SMTPException, subprocess.SubprocessError)  # whose words quote nothing secret
 
 Send = Callable[[Page], None]
 
@@ -51,7 +55,7 @@ class Pager:
             "mail": (settings.mail_to, self._mail),
         }
         named = {name: send for name, (wanted, send) in found.items() if wanted}
-        return named | {f"apprise {name}": partial(self._notify, name) for name in settings.apprise}
+        return named | {_bounded(f"apprise {name}"): partial(self._notify, name) for name in settings.apprise}
 
     @property
     def first(self) -> list[str]:
@@ -69,12 +73,16 @@ class Pager:
             return list(self.channels)
         return [name for name in self.first if action != ACKNOWLEDGE or name in PROGRAMS]
 
-    def tell(self, channel: str, page: Page) -> str | None:
-        """Send by one channel; None, or why it did not take the page, which never holds a secret."""
+    def tell(self, channel: str, page: Page) -> NotTaken | None:
+        """Send by one channel; None, or why it did not take the page, which never holds a secret. Raises nothing."""
         try:
             self.channels[channel](page)
-        except _FAILURES as error:
-            return " ".join(str(error).split())[:300] or type(error).__name__
+        except PageError as error:
+            return NotTaken(_line(error), error.in_doubt)
+        except _KNOWN as error:
+            return NotTaken(_line(error), isinstance(error, _CUT))
+        except Exception as error:  # noqa: BLE001 - foreign code, such as a plugin of Apprise
+            return NotTaken(f"it failed with {type(error).__name__}", in_doubt=True)
         return None
 
     def _run(self, program: Sequence[str], page: Page) -> None:
@@ -94,9 +102,9 @@ class Pager:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            raise PageError(f"{program[0]} took longer than {TIMEOUT_SECONDS:g} s, and was ended") from None
+            raise PageError(f"{program[0]} took longer than {TIMEOUT_SECONDS:g} s, and was ended", in_doubt=True) from None
         if child.returncode != 0:
-            raise PageError(f"{program[0]} ended with {child.returncode}")
+            raise PageError(f"{program[0]} ended with {child.returncode}", in_doubt=child.returncode < 0)
 
     def _post(self, page: Page) -> None:
         settings, body = self._settings, json.dumps(page.as_json()).encode()
@@ -151,7 +159,7 @@ class Pager:
         if service is None:
             raise PageError(f"{name} does not hold one URL that Apprise knows")
         if not service.notify(title=page.subject, body=page.text, body_format=apprise.NotifyFormat.TEXT):
-            raise PageError("Apprise could not send it; it does not say why")
+            raise PageError("Apprise could not send it; it does not say why", in_doubt=True)
 
     def _secret(self, name: str) -> str:
         """What a file holds, read at each try, so that a new one needs no restart."""
@@ -166,18 +174,33 @@ class Pager:
         return text
 
 
+def _bounded(name: str) -> str:
+    """A channel's name as the database keeps it: what is too long ends in a hash of the whole."""
+    if len(name) <= _NAME_LENGTH:
+        return name
+    return f"{name[: _NAME_LENGTH - 17]} {hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         """None is followed: what is told is for the one who was named."""
 
 
 def request(url: str, body: bytes | None, headers: Mapping[str, str]) -> None:
-    """POST ``body``, or GET; raises PageError unless the answer is 2xx."""
-    asked = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - checked to be http(s)
+    """POST ``body``, or GET; raises PageError unless the answer is 2xx, and OSError when there is none."""
     try:
+        asked = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - checked to be http(s)
         with urllib.request.build_opener(_NoRedirects).open(asked, timeout=TIMEOUT_SECONDS):
             return
     except urllib.error.HTTPError as error:
         raise PageError(f"the answer was {error.code}") from None
     except urllib.error.URLError as error:
-        raise PageError(str(error.reason)) from None
+        raise PageError(str(error.reason), in_doubt=isinstance(error.reason, _CUT)) from None
+    except (http.client.InvalidURL, ValueError):
+        raise PageError("its URL cannot be used: is there a space in it, or a port that is no number?") from None
+    except http.client.HTTPException as error:
+        raise PageError(f"the answer is no HTTP ({type(error).__name__})", in_doubt=True) from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

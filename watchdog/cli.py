@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
+from stoker.sql.environment import EnvironmentMismatchError
 from stoker.sql.target import Target
 from stoker.sql.units import format_duration, parse_duration
-from stoker.watchdog.opened import CANNOT_CHECK, WRONG, Opened, opened
+from stoker.watchdog.opened import CANNOT_CHECK, USAGE, WRONG, Opened, opened
 
 if TYPE_CHECKING:
     from stoker.watchdog.watch import Watch
@@ -49,11 +50,14 @@ def _watch(options: argparse.Namespace) -> None:
     from stoker.watchdog.watch import Watch
 
     own = opened(options)
-    facts = {"environment": own.config.environment, "by_cron": options.once}
+    facts = {"environment": own.config.environment, "by_cron": options.once, "locate": own.locate}
     watch = Watch(own.database, own.config.settings, own.pager, own.state, **facts)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         _look_on(watch, options, own.config.settings.every_seconds)
+    except EnvironmentMismatchError as error:
+        sys.stderr.write(f"stoker-watchdog: {error}\n")
+        sys.exit(USAGE)
     finally:
         if not options.once:
             watch.say_farewell()
@@ -65,9 +69,9 @@ def _send_a_test(own: Opened) -> None:
     words = f"This is a test of stoker-watchdog on {os.uname().nodename}; nothing is wrong."
     page = Page(TRIGGER, "test", words, f"{own.config.folder}", str(uuid.uuid4()))
     went = {name: own.pager.tell(name, page) for name in own.pager.channels}
-    for name, why in went.items():
-        sys.stderr.write(f"stoker-watchdog: {name}: {why}\n" if why else "")
-    if told := [name for name, why in went.items() if why is None]:
+    for name, refused in went.items():
+        sys.stderr.write(f"stoker-watchdog: {name}: {refused}\n" if refused else "")
+    if told := [name for name, refused in went.items() if refused is None]:
         sys.stdout.write(f"a test page went out by {', '.join(told)}\n")
     if not went:
         sys.stderr.write("stoker-watchdog: no channel is configured in [watchdog]\n")
@@ -84,10 +88,12 @@ def _look_on(watch: "Watch", options: argparse.Namespace, every_seconds: float) 
         for finding in look.findings or ():
             sys.stdout.write(finding.words + "\n")
         sys.stdout.flush()
-        if options.once and look.findings == [] and not look.failures:
+        if look.unkept:
+            sys.stderr.write(f"stoker-watchdog: {look.unkept}: an outage is told by a process that stays, or not at all\n")
+        if options.once and look.is_well:
             sys.stdout.write("all is well\n")
         if options.once:
-            sys.exit(CANNOT_CHECK if look.findings is None else WRONG if look.findings or look.failures else 0)
+            sys.exit(CANNOT_CHECK if look.findings is None else 0 if look.is_well else WRONG)
         time.sleep(every_seconds)
 
 

@@ -7,19 +7,19 @@ import time
 from contextlib import closing
 
 from stoker.sql.database import DatabaseUnreachableError, StatementError
-from stoker.sql.environment import EnvironmentMismatchError, check_environment
+from stoker.sql.environment import EnvironmentMismatchError
 from stoker.sql.units import format_duration
 from stoker.watchdog.drill import DrillError, drill
-from stoker.watchdog.opened import CANNOT_CHECK, WRONG, opened
+from stoker.watchdog.opened import CANNOT_CHECK, USAGE, WRONG, opened
 
 
 def run(options: argparse.Namespace) -> None:
-    """Withhold a slot and see whether somebody is told. Exit code 0: every channel took both pages; 1; 75 cannot check."""
+    """Withhold a slot and see whether somebody is told. Exit code 0: every channel took both pages; 1; 2; 75 cannot check."""
     own, failures = opened(options), 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began = time.monotonic()
     try:
-        check_environment(own.database, own.config.environment, first=False)
+        own.check()
         with closing(drill(own.database, own.config.settings, own.pager)) as steps:  # type: ignore[type-var]
             for step in steps:
                 sys.stdout.write(step.words + "\n")
@@ -30,7 +30,10 @@ def run(options: argparse.Namespace) -> None:
     except DrillError as error:
         sys.stderr.write(f"stoker-watchdog: {error}\n")
         sys.exit(WRONG)
-    except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
+    except EnvironmentMismatchError as error:
+        sys.stderr.write(f"stoker-watchdog: {error}\n")
+        sys.exit(USAGE)
+    except (DatabaseUnreachableError, StatementError) as error:
         sys.stderr.write(f"stoker-watchdog: cannot check: {error}\n")
         sys.exit(CANNOT_CHECK)
     sys.stdout.write(f"the drill took {time.monotonic() - began:.1f} s, and left nothing behind\n")

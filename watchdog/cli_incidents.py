@@ -8,6 +8,7 @@ import sys
 import time
 
 from stoker.sql.database import DatabaseUnreachableError, StatementError
+from stoker.sql.environment import EnvironmentMismatchError
 from stoker.watchdog.blindness import CAUSE
 from stoker.watchdog.delivery import Deliverer
 from stoker.watchdog.incidents import acknowledge, incidents
@@ -19,6 +20,7 @@ def show(options: argparse.Namespace) -> None:
     own = opened(options)
     blind = own.blindness.shown()
     try:
+        own.locate()
         found = incidents(own.database, all_of_them=options.all)
     except (DatabaseUnreachableError, StatementError) as error:
         sys.stderr.write(f"stoker-watchdog: cannot check: {error}\n")
@@ -43,9 +45,13 @@ def ack(options: argparse.Namespace) -> None:
         if own.blindness.acknowledge(who, options.why, time.time()):
             sys.stdout.write(f"{CAUSE} is acknowledged by {who}, for the watchdog that keeps {own.state}\n")
             return
+        if own.blindness.trouble:
+            sys.stderr.write(f"stoker-watchdog: {own.blindness.trouble}\n")
+            sys.exit(WRONG)
         sys.stderr.write(f"stoker-watchdog: {own.state} knows of no database that is away, or somebody has taken it\n")
         sys.exit(WRONG)
     try:
+        own.check()
         incident = acknowledge(own.database, options.cause, who, options.why)
         if incident is not None:
             ((installation, *_),) = own.database.run("installation")
@@ -55,6 +61,9 @@ def ack(options: argparse.Namespace) -> None:
             sys.stdout.write(f"{options.cause} is acknowledged by {who}; it is not told again until it is over\n")
             return
         known = incidents(own.database, all_of_them=False)
+    except EnvironmentMismatchError as error:
+        sys.stderr.write(f"stoker-watchdog: {error}\n")
+        sys.exit(USAGE)
     except (DatabaseUnreachableError, StatementError) as error:
         sys.stderr.write(f"stoker-watchdog: cannot check: {error}\n")
         sys.exit(CANNOT_CHECK)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stoker.sql.section import SectionError
+from stoker.sql.section import SectionError, kind_of
 from stoker.sql.settings import DatabaseSettings
 from stoker.sql.target import Target
 from stoker.watchdog.settings import WatchdogSettings
@@ -19,12 +19,16 @@ class WatchdogConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WatchdogConfig:
-    """The file's folder, where the database is and how to speak to it, and what is expected."""
+    """The file's folder, where the database is and how to speak to it, and what is expected.
+
+    ``home``: the folder of the server that stoker runs, when the database is to be found there: ``target`` has no URL then.
+    """
 
     folder: Path
     target: Target
     environment: str
     settings: WatchdogSettings
+    home: Path | None = None
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> WatchdogConfig:
@@ -41,13 +45,22 @@ def load(path: Path | None, environ: Mapping[str, str]) -> WatchdogConfig:
         raise WatchdogConfigError(f"{found} is not TOML") from None
     folder = found.resolve().parent
     try:
-        settings = WatchdogSettings.of(document.get("watchdog", {}))
-        database = DatabaseSettings.of(document.get("database", {}))
+        settings = WatchdogSettings.of(_table(document, "watchdog"))
+        database = DatabaseSettings.of(_table(document, "database"))
     except SectionError as error:
         wrong = "; ".join(f"{'.'.join(map(str, where)) or 'the section'}: {what}" for where, what in error.wrongs)
         raise WatchdogConfigError(f"{found}: {wrong}") from None
     environment = environ.get("STOKER_DATABASE_ENVIRONMENT") or database.environment
-    return WatchdogConfig(folder, _target(database, folder, environ), environment, settings)
+    url = _url(database, folder, environ)
+    home = folder / ".stoker" if url is None else None
+    return WatchdogConfig(folder, _target(database, url or "", environ), environment, settings, home)
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    section = document.get(name, {})
+    if not isinstance(section, dict):
+        raise SectionError([((name,), f"expected a table, [{name}], got {kind_of(section)}")])
+    return section
 
 
 def _nearest() -> Path | None:
@@ -55,9 +68,9 @@ def _nearest() -> Path | None:
     return next((folder / "config.toml" for folder in (here, *here.parents) if (folder / "config.toml").is_file()), None)
 
 
-def _target(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> Target:
+def _target(database: DatabaseSettings, url: str, environ: Mapping[str, str]) -> Target:
     return Target(
-        _url(database, folder, environ),
+        url,
         environ.get("STOKER_DATABASE_SCHEMA") or database.schema_name,
         connect_timeout=database.connect_timeout_seconds,
         statement_timeout=database.statement_timeout_seconds,
@@ -68,7 +81,8 @@ def _target(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]
     )
 
 
-def _url(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> str:
+def _url(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -> str | None:
+    """None: nothing names a database, so it is the one that stoker runs."""
     if environ.get("STOKER_DATABASE_URL"):
         return environ["STOKER_DATABASE_URL"]
     url_file = environ.get("STOKER_DATABASE_URL_FILE") or database.url_file
@@ -78,6 +92,4 @@ def _url(database: DatabaseSettings, folder: Path, environ: Mapping[str, str]) -
         return database.url or environ["DATABASE_URL"]
     if any(environ.get(name) for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")):
         return ""
-    from stoker.sql import embedded
-
-    return embedded.url(folder / ".stoker") or ""
+    return None

@@ -14,7 +14,7 @@ from typing import Any
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError, Transaction
 from stoker.sql.units import format_duration
 from stoker.watchdog.channels import TIMEOUT_SECONDS, Pager
-from stoker.watchdog.pages import ACKNOWLEDGE, RESOLVE, Page
+from stoker.watchdog.pages import ACKNOWLEDGE, RESOLVE, NotTaken, Page
 from stoker.watchdog.settings import WatchdogSettings
 
 _ROUND_SECONDS = 20.0  # no page is begun after so long, so that looks go on
@@ -54,46 +54,56 @@ class Deliverer:
         self._database = database
         self._pager = pager
         self._sending: dict[str, threading.Thread] = {}
+        self._lock = threading.Lock()
+        self._tried: list[tuple[str, int, str | None]] = []
 
     def deliver(self, installation: str, incident: int | None = None) -> Delivered:
         """Send what waits, of one incident or of all; raises nothing that a channel does."""
-        taken: dict[int, dict[str, str | None]] = {}
         until = time.monotonic() + _ROUND_SECONDS
         hanging = [name for name, thread in self._sending.items() if thread.is_alive()]
         for name in self._pager.channels:
             if name not in hanging:
-                facts = (name, installation, incident, until, taken)
+                facts = (name, installation, incident, until)
                 self._sending[name] = threading.Thread(target=self._send, args=facts, name=f"page by {name}", daemon=True)
                 self._sending[name].start()
         for thread in self._sending.values():
             thread.join(max(0.0, until + TIMEOUT_SECONDS - time.monotonic()))
-        done = Delivered(sum(None in by.values() for by in taken.values()))
-        done.failures = [f"{name}: {why}" for by in list(taken.values()) for name, why in by.items() if why is not None]
-        done.failures += [f"{name}: is still sending" for name, thread in self._sending.items() if thread.is_alive()]
-        return done
+        still = [f"{name}: is still sending" for name, thread in self._sending.items() if thread.is_alive()]
+        with self._lock:
+            tried, self._tried = self._tried, []
+        sent = len({page for _, page, why in tried if why is None})
+        return Delivered(sent, [f"{name}: {why}" for name, _, why in tried if why is not None] + still)
 
-    def _send(
-        self, name: str, installation: str, incident: int | None, until: float, taken: dict[int, dict[str, str | None]]
-    ) -> None:
+    def _send(self, name: str, installation: str, incident: int | None, until: float) -> None:
+        page, why = 0, None
         try:
-            while time.monotonic() < until:
+            while time.monotonic() < until and why is None:
                 rows = self._database.run("take_page", channel=name, incident=incident)
                 if not rows:
                     return
-                page, why = rows[0][0], self._pager.tell(name, _page(rows[0], installation))
-                if why is None:
-                    self._database.run("page_taken", page=page, channel=name)
-                else:
-                    self._database.run("page_failed", page=page, channel=name, failure=why)
-                taken.setdefault(page, {})[name] = why
-                if why is not None:
-                    return
+                page, attempt = rows[0][0], rows[0][-1]
+                refused = self._pager.tell(name, _page(rows[0], installation))
+                self._record(name, page, attempt, refused)
+                why = refused.why if refused else None
+                self._keep(name, page, why)
         except (DatabaseUnreachableError, StatementError) as error:
-            taken.setdefault(0, {})[name] = f"the database: {error}"
+            self._keep(name, page, f"the database: {error}")
+
+    def _keep(self, name: str, page: int, why: str | None) -> None:
+        """What a channel that was waited for in vain came to is told with the next look."""
+        with self._lock:
+            self._tried.append((name, page, why))
+
+    def _record(self, name: str, page: int, attempt: int, refused: NotTaken | None) -> None:
+        if refused is None:
+            self._database.run("page_taken", page=page, channel=name)
+        else:
+            facts = {"page": page, "channel": name, "attempt": attempt}
+            self._database.run("page_failed", failure=refused.why, in_doubt=refused.in_doubt, **facts)
 
 
 def _page(row: tuple[Any, ...], installation: str) -> Page:
-    _, action, cause, words, number, delivery_id, opened_at, resolved_at = row
+    _, action, cause, words, number, delivery_id, opened_at, resolved_at, _ = row
     if action == RESOLVE:
         words = f"Over, after {lasted(opened_at, resolved_at)}: {words}"
     elif action == ACKNOWLEDGE:

@@ -9,19 +9,19 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from stoker.sql.database import Database, Transaction
 from stoker.watchdog.channels import Pager
 from stoker.watchdog.delivery import Deliverer
 from stoker.watchdog.facts import Facts, Schedule
 from stoker.watchdog.judge import judge
-from stoker.watchdog.pages import DRILL
+from stoker.watchdog.pages import DRILL, RESOLVE, TRIGGER
 from stoker.watchdog.settings import WatchdogSettings
 
 BOUND_SECONDS = 120.0
 _RULE = {"cron": None, "every": 1, "timezone": "UTC", "grace": 1.0, "finish": None}
 _FIND_SECONDS = 20.0
+_SETTLE_SECONDS = 25.0  # a watchdog that has taken a page sends it, or fails, within a little less
 _AGAIN_SECONDS = 0.2
 
 
@@ -35,6 +35,21 @@ class Step:
 
     words: str
     failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fare:
+    """How a page fared by one channel."""
+
+    channel: str
+    is_taken: bool
+    is_sending: bool
+    failure: str | None
+
+    @property
+    def is_settled(self) -> bool:
+        """Taken, or refused."""
+        return self.is_taken or (self.failure is not None and not self.is_sending)
 
 
 def drill(database: Database, settings: WatchdogSettings, pager: Pager) -> Iterator[Step]:
@@ -51,15 +66,31 @@ def drill(database: Database, settings: WatchdogSettings, pager: Pager) -> Itera
         words = _find(database, settings, name)
         yield Step(f"a slot that was withheld was found late after {time.monotonic() - began:.1f} s")
         database.run("see_incident", cause=name, words=words)
-        ((incident,),) = database.run("open_drill", cause=name, channels=list(pager.channels))
+        opened = database.run("open_drill", cause=name, channels=list(pager.channels))
+        if not opened:
+            raise DrillError(
+                "the drill took so long that a look of the watchdog ended it: try again when the database is less busy"
+            )
+        ((incident,),) = opened
         deliverer.deliver(str(installation), incident)
-        yield _told(database, incident, "the page went out by")
+        yield _told("the page went out by", _settled(database, incident, TRIGGER))
     finally:
         ended = database.run("end_drill", name=name)
     for (incident,) in ended:
-        database.in_transaction(_close, repeatable=True)
-        deliverer.deliver(str(installation), incident)
-        yield _told(database, incident, "that it is over was told by")
+        yield _end(database, deliverer, str(installation), incident)
+
+
+def _end(database: Database, deliverer: Deliverer, installation: str, incident: int) -> Step:
+    """That it is over is written when no page of it is being sent any more, by this process or a watchdog."""
+    database.in_transaction(_close, repeatable=True)
+    if _fares(database, incident, RESOLVE):
+        deliverer.deliver(installation, incident)
+        return _told("that it is over was told by", _settled(database, incident, RESOLVE))
+    hanging = [fare.channel for fare in _fares(database, incident, TRIGGER) if fare.is_sending]
+    if not hanging:
+        return Step("that it is over was told to nobody, since nobody took its page")
+    why = "a watchdog tells it when the page is not being sent any more"
+    return Step("that it is over was told to nobody yet", tuple(f"{name}: {why}" for name in hanging))
 
 
 def _find(database: Database, settings: WatchdogSettings, name: str) -> str:
@@ -71,10 +102,25 @@ def _find(database: Database, settings: WatchdogSettings, name: str) -> str:
     raise DrillError(f"a slot that was due every second was not found late within {_FIND_SECONDS:g} s: does the clock stand?")
 
 
-def _told(database: Database, incident: int, words: str) -> Step:
-    rows: list[tuple[Any, ...]] = database.run("drill_channels", incident=incident)
-    failures = tuple(f"{name}: {failure or 'it is still sending'}" for name, is_taken, failure in rows if not is_taken)
-    return Step(f"{words} {', '.join(name for name, is_taken, _ in rows if is_taken) or 'nobody'}", failures)
+def _settled(database: Database, incident: int, action: str) -> list[Fare]:
+    """How its page fared by each channel: another watchdog may be sending it, which is waited for."""
+    until = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        fares = _fares(database, incident, action)
+        if all(fare.is_settled for fare in fares) or time.monotonic() > until:
+            return fares
+        time.sleep(_AGAIN_SECONDS)
+
+
+def _fares(database: Database, incident: int, action: str) -> list[Fare]:
+    return database.rows(Fare, "drill_channels", incident=incident, action=action)
+
+
+def _told(words: str, fares: list[Fare]) -> Step:
+    taken = ", ".join(fare.channel for fare in fares if fare.is_taken)
+    why = "it is still sending"
+    failures = [f"{fare.channel}: {why if fare.is_sending else fare.failure or why}" for fare in fares if not fare.is_taken]
+    return Step(f"{words} {taken or 'nobody'}", tuple(failures))
 
 
 def _close(tx: Transaction) -> None:

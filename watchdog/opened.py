@@ -3,11 +3,12 @@
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from stoker.sql.database import Database
+from stoker.sql.database import Database, DatabaseUnreachableError
+from stoker.sql.environment import check_environment
 from stoker.watchdog.blindness import Blindness
 from stoker.watchdog.channels import Pager
 from stoker.watchdog.config import WatchdogConfig, WatchdogConfigError, load
@@ -29,6 +30,31 @@ class Opened:
         target = self.config.target
         bound = target.statement_timeout + _PATIENCE_SECONDS
         return Database(target, application="stoker watchdog", patience_seconds=_PATIENCE_SECONDS, answer_seconds=bound)
+
+    def locate(self) -> None:
+        """Find the server that stoker runs, where that is the database: it may be up by now, or have moved.
+
+        Raises DatabaseUnreachableError.
+        """
+        if self.config.home is None:
+            return
+        from stoker.sql import embedded
+
+        target = self.database.target
+        try:
+            url = embedded.url(self.config.home)
+        except embedded.EmbeddedServerError as error:
+            raise DatabaseUnreachableError(str(error)) from None
+        if not url and not target.url:
+            raise DatabaseUnreachableError(f"no server runs in {self.config.home}, and [database] names no url")
+        if url and url != target.url:
+            self.database.close()
+            self.database.target = replace(target, url=url)
+
+    def check(self) -> None:
+        """Before anything is written. Raises DatabaseUnreachableError, StatementError, EnvironmentMismatchError."""
+        self.locate()
+        check_environment(self.database, self.config.environment, first=False)
 
     @cached_property
     def pager(self) -> Pager:

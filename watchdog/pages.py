@@ -9,7 +9,25 @@ _SAID = {TRIGGER: "wrong", ESCALATE: "ESCALATED", ACKNOWLEDGE: "acknowledged", R
 
 
 class PageError(Exception):
-    """A page that a channel did not take; the text says why, without what is secret."""
+    """A page that a channel did not take; the text says why, without what is secret.
+
+    ``in_doubt``: it may have arrived all the same.
+    """
+
+    def __init__(self, why: str, *, in_doubt: bool = False) -> None:
+        super().__init__(why)
+        self.in_doubt = in_doubt
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """Why a channel did not take a page, on one line; ``in_doubt``: it may have arrived, and is told that it is over."""
+
+    why: str
+    in_doubt: bool = False
+
+    def __str__(self) -> str:
+        return self.why
 
 
 @dataclass(frozen=True, slots=True)

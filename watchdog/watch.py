@@ -6,7 +6,6 @@ What could not be looked at is neither missed nor in order: it has an incident o
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,25 +14,34 @@ from pathlib import Path
 from stoker.sql.database import Database, DatabaseUnreachableError, StatementError
 from stoker.sql.environment import EnvironmentMismatchError, check_environment
 from stoker.watchdog.blindness import Blindness
-from stoker.watchdog.channels import Pager, request
+from stoker.watchdog.channels import Pager
 from stoker.watchdog.delivery import Deliverer, write_pages
 from stoker.watchdog.facts import gather
 from stoker.watchdog.judge import Finding, judge
-from stoker.watchdog.pages import PageError
 from stoker.watchdog.settings import WatchdogSettings
 from stoker.watchdog.silence import CRON
+from stoker.watchdog.switch import Switch
 
 COMPONENT = "watchdog"
 
 
 @dataclass(slots=True)
 class Look:
-    """What one look brought: what is wrong, how many pages went out, and which could not; None: it could not look, and why."""
+    """What one look brought: what is wrong, how many pages went out, and which could not; None: it could not look, and why.
+
+    ``unkept``: why that the database is away could not be written to the file that keeps it.
+    """
 
     findings: list[Finding] | None
     sent: int = 0
     failures: list[str] = field(default_factory=list)
     why: str = ""
+    unkept: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Nothing is wrong, and everybody was told of what was."""
+        return self.findings == [] and not self.failures and not self.unkept
 
 
 class Watch:
@@ -49,15 +57,20 @@ class Watch:
         environment: str = "",
         *,
         by_cron: bool = False,
+        locate: Callable[[], None] = lambda: None,
     ) -> None:
+        """``locate`` is asked before each look for where the database is by now."""
         self._database = database
         self._settings = settings
         self._pager = pager
         self._blindness = Blindness(state, settings, pager)
         self._deliverer = Deliverer(database, pager)
+        self._switch = Switch(settings.ping)
         self._clock = clock
         self._environment = environment
         self._by_cron = by_cron
+        self._locate = locate
+        self._is_ours = self._was_ours = False
         host = os.uname().nodename
         self._me = host + CRON if by_cron else f"{host}:{os.getpid()}"
 
@@ -66,23 +79,35 @@ class Watch:
         self._database.close()
 
     def say_farewell(self) -> None:
-        """Who ends in order is not missed by another watchdog."""
+        """Who ends in order is not missed by another watchdog; in a schema of another environment nothing is written."""
+        if not self._is_ours:
+            return
         with contextlib.suppress(DatabaseUnreachableError, StatementError):
             self._beat(0.0)
 
     def look(self) -> Look:
-        """One look, its pages included."""
-        self._ping("/start")
+        """One look, its pages included. Raises EnvironmentMismatchError when the schema never was this environment's."""
+        self._switch.tell("/start")
         try:
             look = self._looked()
-        except (DatabaseUnreachableError, StatementError, EnvironmentMismatchError) as error:
+        except EnvironmentMismatchError as error:
+            self._is_ours = False
+            if not self._was_ours:
+                self._switch.tell("/fail")
+                raise
             look = self._blind(str(error))
-        self._ping("/fail" if look.findings is None or look.failures else "")
+        except (DatabaseUnreachableError, StatementError) as error:
+            look = self._blind(str(error))
+        look.unkept = self._blindness.trouble
+        self._switch.tell("/fail" if look.findings is None or look.failures or look.unkept else "")
         return look
 
     def _looked(self) -> Look:
+        """What was away is over only when all of it went well: else each look would begin it anew, and nobody would hear."""
         settings, run = self._settings, self._database.run
+        self._locate()
         check_environment(self._database, self._environment, first=False)
+        self._is_ours = self._was_ours = True
         run("remove_drills")
         facts = gather(self._database, settings, self._blindness.away(self._clock()), self._me)
         if facts.is_restored:
@@ -92,13 +117,13 @@ class Watch:
             run("see_incident", cause=one.cause, words=one.words)
         run("resolve_incidents", causes=[one.cause for one in findings], quiet=settings.quiet_seconds)
         ((installation, *_),) = run("installation")
-        seen_again = self._blindness.end(str(installation), self._clock())
         write_pages(self._database, settings, self._pager)
         done = self._deliverer.deliver(str(installation))
+        self._beat(3 * settings.every_seconds)
+        seen_again = self._blindness.end(str(installation), self._clock())
         look = Look(findings, done.sent + seen_again.sent, seen_again.failures + done.failures)
         if findings and not self._pager.channels:
             look.failures.append("no channel is configured in [watchdog]")
-        self._beat(3 * settings.every_seconds)
         return look
 
     def _blind(self, why: str) -> Look:
@@ -112,11 +137,3 @@ class Watch:
             self._database.run("beat_starter", component=COMPONENT, **parameters)
         else:
             self._database.run("beat", component=COMPONENT, instance=self._me, expected=expected)
-
-    def _ping(self, suffix: str) -> None:
-        """Tell the dead man's switch; that it cannot be told is its own alarm, elsewhere."""
-        if self._settings.ping:
-            try:
-                request(self._settings.ping.rstrip("/") + suffix, None, {})
-            except (PageError, OSError, ValueError) as error:
-                sys.stderr.write(f"stoker-watchdog: the dead man's switch was not told: {error}\n")

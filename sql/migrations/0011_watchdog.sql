@@ -43,9 +43,11 @@ create table stoker.page_deliveries (
     state text collate "C" not null default 'waiting' check (state in ('waiting', 'taken', 'outdated')),
     sending_until timestamptz,
     attempts integer not null default 0,
+    in_doubt boolean not null default false,
     failure text check (length(failure) <= 500),
     primary key (page, channel)
 );
 create index page_deliveries_waiting on stoker.page_deliveries (channel, page) where state = 'waiting';
 comment on column stoker.page_deliveries.state is 'taken: the channel has it; outdated: a newer page of the incident took its place';
+comment on column stoker.page_deliveries.in_doubt is 'a try that was cut off, or was not answered in time, may have arrived: it is told that it is over';
 comment on column stoker.page_deliveries.sending_until is 'one watchdog is sending it, or was when it died';

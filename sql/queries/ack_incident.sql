@@ -8,7 +8,7 @@ with acked as (
     select :actor, 'acknowledge', :reason, json_build_object('incident', incident, 'cause', cause) from acked
 ), told as (
     select distinct a.incident, d.channel from acked a join stoker.pages p using (incident) join stoker.page_deliveries d using (page)
-    where d.channel = any(:programs::text[]) and (d.state = 'taken' or d.sending_until is not null)
+    where d.channel = any(:programs::text[]) and (d.state = 'taken' or d.sending_until is not null or d.in_doubt)
 ), outdated as (
     update stoker.page_deliveries d set state = 'outdated' from stoker.pages p join acked a using (incident)
     where d.page = p.page and d.state = 'waiting'

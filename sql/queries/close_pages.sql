@@ -1,5 +1,5 @@
--- That incidents are over, for the channels that took a page of them, or may have: nobody knows of a try that was cut off. An
--- incident of which a page is being sent waits. To be run after lock_pages.
+-- That incidents are over, for the channels that took a page of them, or may have: nobody knows of a try that was cut off, or was
+-- not answered in time. An incident of which a page is being sent waits. To be run after lock_pages.
 with over as (
     update stoker.incidents i set resolve_paged = true, pages = i.pages + (i.pages > 0)::integer
     where resolved_at is not null and not resolve_paged and not exists (
@@ -8,7 +8,7 @@ with over as (
     returning incident, words, pages
 ), told as (
     select distinct o.incident, d.channel from over o join stoker.pages p using (incident) join stoker.page_deliveries d using (page)
-    where d.state = 'taken' or d.sending_until is not null
+    where d.state = 'taken' or d.sending_until is not null or d.in_doubt
 ), outdated as (
     update stoker.page_deliveries d set state = 'outdated' from stoker.pages p join over o using (incident)
     where d.page = p.page and d.state = 'waiting'

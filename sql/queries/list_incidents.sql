@@ -1,4 +1,4 @@
--- What is wrong, the newest last, or also what was; who has taken it, and the channels that did not take its last page.
+-- What is wrong, the newest first, or also what was; who has taken it, and the channels that did not take its last page.
 select i.incident, i.cause, i.words, i.opened_at, i.resolved_at, i.pages, i.paged_at, i.escalated_at, i.acked_by, i.acked_at,
        i.ack_reason, coalesce(f.failing, '{}') as failing
 from stoker.incidents i left join lateral (

@@ -15,6 +15,7 @@ from tests.postgres import Cluster
 from tests.watchdog.scenes import Connection, Sink, open_causes, watch
 
 from stoker.sql.database import Database, DatabaseUnreachableError
+from stoker.sql.grants import grant
 from stoker.sql.target import Target
 from stoker.watchdog.channels import Pager
 from stoker.watchdog.settings import WatchdogSettings
@@ -45,6 +46,31 @@ def with_no_right(database: str, connection: Connection) -> str:
     return make_conninfo(database, user="reader")
 
 
+def with_no_right_on_pages(database: str, connection: Connection) -> str:
+    return with_all_rights_but(database, connection, "pages")
+
+
+def with_no_right_on_heartbeats(database: str, connection: Connection) -> str:
+    return with_all_rights_but(database, connection, "heartbeats")
+
+
+def with_all_rights_but(database: str, connection: Connection, table: str) -> str:
+    connection.execute("drop role if exists pager")
+    connection.execute("create role pager login")
+    own = Database(Target(database))
+    grant(own, "pager")
+    own.close()
+    connection.execute(f"revoke insert, update on stoker.{table} from pager".encode())
+    return make_conninfo(database, user="pager")
+
+
+def with_a_lock_on_pages(database: str, connection: Connection) -> str:
+    holder = psycopg.connect(database)
+    holder.execute("lock table stoker.pages in share row exclusive mode")
+    HOLDERS.append(holder)
+    return database
+
+
 def with_a_lock_on_what_is_read(database: str, connection: Connection) -> str:
     holder = psycopg.connect(database)
     holder.execute("lock table stoker.fires")
@@ -58,6 +84,11 @@ WAYS: list[tuple[Callable[[str, Connection], str], str]] = [
     (with_a_table_that_is_gone, 'relation "stoker.slots" does not exist'),
     (with_no_right, "permission denied for table"),
     (with_a_lock_on_what_is_read, "lock timeout"),
+]
+LATE_WAYS: list[tuple[Callable[[str, Connection], str], str]] = [
+    (with_no_right_on_pages, "permission denied for table pages"),
+    (with_no_right_on_heartbeats, "permission denied for table heartbeats"),
+    (with_a_lock_on_pages, "lock timeout"),
 ]
 
 
@@ -83,6 +114,29 @@ def test_what_stands_in_the_way_is_one_incident_of_its_own(
     dog.close()
     while HOLDERS:
         HOLDERS.pop().close()
+
+
+@pytest.mark.parametrize(("way", "words"), LATE_WAYS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_stands_in_the_way_at_the_end_of_each_look_is_told_too(
+    database: str, connection: Connection, sink: Sink, tmp_path: Path, way: Any, words: str
+) -> None:
+    """A look that found something and could not say it is none: what began with the first goes on with each."""
+    url, now = way(database, connection), [1000.0]
+    settings = WatchdogSettings.of({"webhook": sink.url})
+    own = Database(Target(url, statement_timeout=2.0, lock_timeout=0.2), patience_seconds=0.3)
+    dog = Watch(own, settings, Pager(settings, tmp_path), tmp_path / "state", clock=lambda: now[0])
+    for _ in range(4):
+        assert words in dog.look().why
+        now[0] += 70
+    assert sink.actions == [("trigger", "database")]
+    assert words in sink.pages[0]["text"]
+    dog.close()
+    while HOLDERS:
+        HOLDERS.pop().close()
+    again = watch(database, tmp_path, clock=lambda: now[0], webhook=sink.url)
+    assert again.look().findings == []
+    assert sink.actions == [("trigger", "database"), ("resolve", "database")]
+    again.close()
 
 
 def test_a_server_that_hangs_is_taken_for_lost(

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from typing import Any
 from tests.sinks import HANG, http_sink, smtp_sink
 from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, Sink, watch
+
+from stoker.sql.database import Database
+from stoker.sql.target import Target
+from stoker.watchdog import delivery
+from stoker.watchdog import drill as drills
+from stoker.watchdog.channels import Pager
+from stoker.watchdog.settings import WatchdogSettings
 
 DRILL = [sys.executable, "-P", "-m", "stoker.watchdog.cli", "drill"]
 
@@ -121,3 +129,63 @@ def test_a_drill_that_is_told_to_stop_cleans_up(database: str, connection: Conne
     child.terminate()
     assert child.wait(30) == 128 + signal.SIGTERM
     assert left(connection) == []
+
+
+def test_a_drill_waits_for_the_watchdog_that_took_its_pages(
+    database: str, connection: Connection, sink: Sink, tmp_path: Path
+) -> None:
+    """Any that stands may: what it sends went out."""
+    connection.execute("""
+        create function stoker.take_at_once() returns trigger language plpgsql as
+        $$ begin new.sending_until = now() + interval '1 min'; new.attempts = 1; return new; end $$;
+        create trigger take_at_once before insert on stoker.page_deliveries
+        for each row execute function stoker.take_at_once()""")
+    configure(database, tmp_path, webhook=sink.url)
+    child = subprocess.Popen(DRILL, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    own = Database(Target(database))
+    waiting = "select from stoker.page_deliveries where state = 'waiting'"
+    for page in (1, 2):
+        wait_until(lambda: connection.execute(waiting).rowcount, 30)
+        time.sleep(0.3)  # it is being sent
+        own.run("page_taken", page=page, channel="webhook")
+    said, failed = child.communicate(timeout=30)
+    assert (child.returncode, "it failed" in failed) == (0, False)
+    assert "the page went out by webhook\nthat it is over was told by webhook\n" in said
+    own.close()
+
+
+def test_a_drill_claims_of_no_channel_that_hangs_that_it_was_told_of_the_end(
+    database: str, connection: Connection, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """It says that nobody was told yet, and by which channel the page is still being sent."""
+    for module, name in ((delivery, "TIMEOUT_SECONDS"), (delivery, "_ROUND_SECONDS"), (drills, "_SETTLE_SECONDS")):
+        monkeypatch.setattr(module, name, 0.3)
+    with http_sink() as hanging:
+        hanging.usual = HANG
+        settings = WatchdogSettings.of({"webhook": hanging.url, "command": ["true"]})
+        own = Database(Target(database))
+        steps = [(step.words, step.failures) for step in drills.drill(own, settings, Pager(settings, tmp_path))]
+        hanging.release.set()
+        wait_until(lambda: "page by webhook" not in {thread.name for thread in threading.enumerate()}, 20)
+        own.close()
+    assert steps[1:] == [
+        ("the page went out by command", ("webhook: it is still sending",)),
+        (
+            "that it is over was told to nobody yet",
+            ("webhook: a watchdog tells it when the page is not being sent any more",),
+        ),
+    ]
+    assert left(connection) == []
+
+
+def test_a_step_of_a_drill_whose_reply_was_lost_is_repeated(database: str, connection: Connection) -> None:
+    """It finds what it did."""
+    own = Database(Target(database))
+    for _ in range(2):
+        own.run("start_drill", name="drill x", rule='{"cron": null, "every": 1}', seconds=60)
+    own.run("see_incident", cause="drill x", words="w")
+    assert [own.run("open_drill", cause="drill x", channels=["webhook"]) for _ in range(2)] == [[(1,)], [(1,)]]
+    assert connection.execute("select count(*) from stoker.page_deliveries").fetchall() == [(1,)]
+    assert [own.run("end_drill", name="drill x") for _ in range(2)] == [[(1,)], [(1,)]]
+    assert left(connection) == []
+    own.close()

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.end_to_end.project import Project
-from tests.sinks import HANG, http_sink
+from tests.sinks import DROP, HANG, http_sink
 from tests.waiting import wait_until
 from tests.watchdog.scenes import Connection, Sink, watch
 
-from stoker.watchdog import delivery
+from stoker.sql.database import Database
+from stoker.sql.target import Target
+from stoker.watchdog import channels, delivery
 from stoker.watchdog.delivery import write_pages
 
 KEEPER = ["/bin/sh", "-c", "cat >> told; echo >> told"]
@@ -211,6 +213,46 @@ def test_a_channel_that_hangs_keeps_no_look_and_no_other_channel_back(
     own.close()
 
 
+def test_a_channel_that_may_have_taken_a_page_is_told_that_it_is_over(
+    database: str, connection: Connection, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """It answers too late, or is cut off; and once more to whom it was refused for certain nothing is told."""
+    monkeypatch.setattr(channels, "TIMEOUT_SECONDS", 0.3)
+    for answer, actions in ((HANG, ["trigger", "resolve"]), (DROP, ["trigger", "resolve"]), (500, ["trigger"])):
+        with http_sink() as late:
+            late.usual = answer
+            own = dog(database, tmp_path, webhook=late.url)
+            dark(connection)
+            assert len(own.look().failures) == 1
+            late.usual = 200
+            light(connection)
+            sleep_through(connection, 11)
+            connection.execute("update stoker.page_deliveries set channel = 'gone' where state = 'waiting'")
+            own.look()
+            connection.execute("update stoker.page_deliveries set channel = 'webhook'")
+            assert own.look().failures == []
+            assert [json.loads(one.body)["action"] for one in late.told] == actions
+            own.close()
+
+
+def test_a_try_that_was_cut_off_by_the_death_of_who_sent_is_in_doubt(database: str, connection: Connection) -> None:
+    """Whoever takes the page next knows it; and the failure of the one before does not end the try of the next."""
+    connection.execute("insert into stoker.incidents (cause, words) values ('slot x', 'w')")
+    connection.execute("insert into stoker.pages (incident, action, number, words) values (1, 'trigger', 1, 'w')")
+    connection.execute("insert into stoker.page_deliveries (page, channel) values (1, 'webhook')")
+    own = Database(Target(database))
+    ((*_, first),) = own.run("take_page", channel="webhook", incident=None)
+    own.run("page_failed", page=1, channel="webhook", attempt=first, failure="no", in_doubt=False)
+    ((*_, second),) = own.run("take_page", channel="webhook", incident=None)
+    state = "select attempts, in_doubt, sending_until > now(), failure from stoker.page_deliveries"
+    assert connection.execute(state).fetchall() == [(2, False, True, "no")]
+    connection.execute("update stoker.page_deliveries set sending_until = now() - interval '1 s'")
+    own.run("take_page", channel="webhook", incident=None)
+    own.run("page_failed", page=1, channel="webhook", attempt=second, failure="late", in_doubt=True)
+    assert connection.execute(state).fetchall() == [(3, True, True, "no")]
+    own.close()
+
+
 def test_a_page_that_does_not_go_out_is_seen(project: Project, sink: Sink, tmp_path: Path) -> None:
     """In stoker status, and among the incidents."""
     project.write(f'[watchdog]\nexpected_interval = "1h"\nwebhook = "{sink.url}"\n')
@@ -228,3 +270,19 @@ def test_a_page_that_does_not_go_out_is_seen(project: Project, sink: Sink, tmp_p
     sink.status = 200
     command(tmp_path, "--once")
     assert project.json("status")["untold_pages"] == []
+
+
+def test_a_channel_with_a_name_of_any_length_is_kept(database: str, connection: Connection, sink: Sink, tmp_path: Path) -> None:
+    """It ends in a hash of the whole, so that two long ones stay two."""
+    (tmp_path / ("d" * 150)).mkdir()
+    names = [f"{'d' * 150}/{'f' * 100}{number}" for number in range(2)]
+    for name in names:
+        (tmp_path / name).write_text("not a url")
+    own = dog(database, tmp_path, webhook=sink.url, apprise=names)
+    dark(connection)
+    look = own.look()
+    assert (look.why, look.sent, len(look.failures)) == ("", 1, 2)
+    assert connection.execute(
+        "select count(distinct channel), max(length(channel)) from stoker.page_deliveries"
+    ).fetchall() == [(3, 200)]
+    own.close()
