@@ -105,3 +105,14 @@ def test_the_oldest_is_found_behind_what_is_new_and_not_among_what_nobody_is_to_
     assert look() == ["oldest a", "oldest d"]
     off = WatchdogSettings.of({})
     assert gather(stoker, off, Away(0.0, 0.0), "me").oldest == ()
+
+
+def test_what_expired_at_the_same_time_hides_nothing(connection: Connection, look: Look) -> None:
+    """Due at one time and earlier, some to be claimed no more: the one that still waits is found among them."""
+    ids = fill(connection, 60)
+    wait_for_later(connection, ids, "-2 h")
+    connection.execute("update stoker.later set available_at = available_at - interval '1 h' where lo < %s", (ids[10],))
+    connection.execute("update stoker.later set expires_at = now() - interval '1 s'")
+    assert look() == []
+    connection.execute("update stoker.later set expires_at = null where lo = %s", (ids[40],))
+    assert look() == ["oldest m"]
